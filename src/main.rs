@@ -1,0 +1,3 @@
+//! The binary: hands over to `cli`.
+
+fn main() {}
