@@ -12,7 +12,7 @@ mod source;
 mod statement;
 
 pub use encoding::Encoding;
-pub(crate) use parse::{arms_of, body_of};
 pub use parse::{Opaque, Origin, ParseError, Program};
+pub(crate) use parse::{arms_of, body_of};
 pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};
 pub use statement::{Arm, FileId, Statement, StmtId, StmtKind, StmtSet};
