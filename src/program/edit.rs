@@ -8,15 +8,15 @@
 //! statements of a paragraph go, so do the comment lines directly above it at its own indentation (never a `#!` or coding
 //! line), and one of the two runs of blank lines around it. Every other comment and blank line stays.
 //! A body that loses everything becomes `pass`; an `else` or a `finally` that loses everything goes, as does the last `elif`
-//! when its test is a mere name or constant, so that no later arm can run in its place and no evaluation is lost.
+//! when its test calls nothing that could do something: no later arm can run in its place and no effect is lost.
 
 use std::ops::Range;
 
 use super::encoding::declared_coding;
-use super::parse::{Program, arms_of, body_of};
-use super::python::{self, Expr, Module, Stmt, TokenKind, ast};
+use super::parse::{Program, arms_of};
+use super::python::{self, Expr, Module, Stmt, TokenKind};
 use super::source::{Edit, Edits};
-use super::statement::{Arm, FileId, Statement, StmtKind, StmtSet};
+use super::statement::{Arm, FileId, Statement, StmtSet};
 
 impl Program {
     /// The edits that delete these statements, with everything inside them.
@@ -285,8 +285,15 @@ impl<'a> Cut<'a> {
             (Stmt::If(test), Arm::Elif(n)) => test
                 .elif_else_clauses
                 .get(usize::from(n))
-                .map(python::range)
-                .map(|range| range.start),
+                .map(|clause| python::range(clause).start),
+            (Stmt::Try(guard), Arm::Handler(n)) => guard
+                .handlers
+                .get(usize::from(n))
+                .map(|handler| python::range(handler).start),
+            (Stmt::Match(subject), Arm::Case(n)) => subject
+                .cases
+                .get(usize::from(n))
+                .map(|case| python::range(case).start),
             _ => {
                 let before = &self.module.tokens()[..self.module.token_from(first.range.start)];
                 let word = before
@@ -478,13 +485,40 @@ fn width(indent: &str) -> usize {
     })
 }
 
-/// Whether a test can be left unevaluated: it is a name or a constant.
+/// Whether a test can be left unevaluated: it calls nothing but questions about values and binds nothing.
 fn is_inert(test: &Expr) -> bool {
     match test {
-        Expr::UnaryOp(not) => not.op == ast::UnaryOp::Not && is_inert(&not.operand),
+        Expr::UnaryOp(unary) => is_inert(&unary.operand),
+        Expr::BoolOp(all) => all.values.iter().all(is_inert),
+        Expr::BinOp(pair) => is_inert(&pair.left) && is_inert(&pair.right),
+        Expr::Compare(compare) => {
+            is_inert(&compare.left) && compare.comparators.iter().all(is_inert)
+        }
+        Expr::Attribute(attribute) => is_inert(&attribute.value),
+        Expr::Subscript(subscript) => is_inert(&subscript.value) && is_inert(&subscript.slice),
+        Expr::Tuple(tuple) => tuple.elts.iter().all(is_inert),
+        Expr::List(list) => list.elts.iter().all(is_inert),
+        Expr::Set(set) => set.elts.iter().all(is_inert),
+        Expr::Call(call) => {
+            let asks = call
+                .func
+                .as_name_expr()
+                .is_some_and(|name| QUESTIONS.contains(&name.id.as_str()));
+            asks && call.arguments.keywords.is_empty() && call.arguments.args.iter().all(is_inert)
+        }
         _ => test.is_name_expr() || test.is_literal_expr(),
     }
 }
+
+/// Built-in functions that only look at their arguments.
+const QUESTIONS: [&str; 6] = [
+    "callable",
+    "hasattr",
+    "isinstance",
+    "issubclass",
+    "len",
+    "type",
+];
 
 /// Sorts edits and joins those that overlap or touch.
 fn merge(mut edits: Vec<Edit>) -> Vec<Edit> {
@@ -505,7 +539,7 @@ fn merge(mut edits: Vec<Edit>) -> Vec<Edit> {
 #[cfg(test)]
 mod tests {
     use super::super::source::SourceTree;
-    use super::super::statement::StmtId;
+    use super::super::statement::{StmtId, StmtKind};
     use super::*;
 
     /// Deletes the statements whose text starts with one of the words, and compares.

@@ -305,12 +305,17 @@ impl Program {
         self.units[file.index()].line_of(offset)
     }
 
-    /// How many statements, as Python's `ast` counts them; an opaque file counts as none.
+    /// How many statements, as Python's `ast` counts them: an `elif` is one more; an opaque file counts as none.
     pub fn statements_count(&self) -> usize {
-        self.statements
+        let elifs = self
+            .statements
             .iter()
-            .filter(|statement| statement.kind != StmtKind::Opaque)
-            .count()
+            .filter(|statement| matches!(statement.arm, Arm::Elif(_)) && statement.place == 0);
+        let own = self
+            .statements
+            .iter()
+            .filter(|statement| statement.kind != StmtKind::Opaque);
+        own.count() + elifs.count()
     }
 
     /// How many tokens, as Python's `tokenize` gives them (before 3.12: an f-string is one), without comments, newlines,
