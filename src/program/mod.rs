@@ -1,1 +1,18 @@
-//! Being written.
+//! The program under reduction: its files, its statements, the edits that remove some of them, and what needs what.
+//!
+//! Owns `SourceTree` (text with origins), `Program` (statements of every file), deletion and the dependency graph.
+//! Invariant: text that no edit touches keeps its bytes and knows where it stood in the original.
+//! Must not run code, print, or let a name of the parser's crates out of `python.rs`.
+
+mod edit;
+mod encoding;
+mod parse;
+pub(crate) mod python;
+mod source;
+mod statement;
+
+pub use encoding::Encoding;
+pub(crate) use parse::{arms_of, body_of};
+pub use parse::{Opaque, Origin, ParseError, Program};
+pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};
+pub use statement::{Arm, FileId, Statement, StmtId, StmtKind, StmtSet};
