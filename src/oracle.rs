@@ -77,6 +77,19 @@ pub struct Setting {
     pub timeout: Duration,
 }
 
+/// A run outside the search: preflight and confirmation.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What to run.
+    pub question: Question,
+    /// How.
+    pub setting: Setting,
+    /// What to observe beside its end.
+    pub observe: Observe,
+    /// Judged against this failure instead of that of the search.
+    pub target: Option<Target>,
+}
+
 /// When to stop.
 #[derive(Clone, Debug)]
 pub struct Bounds {
@@ -184,6 +197,11 @@ impl Oracle {
     /// The record, to append to.
     pub fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.ledger
+    }
+
+    /// Takes the files that may be cut as the original, once the first run has named them.
+    pub fn set_original(&mut self, original: Arc<Program>) {
+        self.original = original;
     }
 
     /// Replaces the server, for example by one that has imported what the first run did.
@@ -395,47 +413,52 @@ impl Oracle {
     ///
     /// # Errors
     /// When the server or the ledger fails, or the user interrupts.
-    pub fn observe(&mut self, question: &Question, setting: &Setting, observe: Observe) -> Result<(Outcome, Verdict), OracleError> {
-        self.observe_as(question, setting, observe, None)
+    pub fn observe(&mut self, look: &Look) -> Result<(Outcome, Verdict), OracleError> {
+        let mut seen = self.observe_many(std::slice::from_ref(look), 1)?;
+        seen.pop().ok_or(OracleError::Stopped(Stop::Interrupted))
     }
 
-    /// The same, judged against another failure than that of the search.
+    /// Runs several candidates, at most `width` at once, and gives facts and verdicts in the order of `looks`.
     ///
     /// # Errors
     /// As [`Oracle::observe`].
-    pub fn observe_as(
-        &mut self,
-        question: &Question,
-        setting: &Setting,
-        observe: Observe,
-        target: Option<&Target>,
-    ) -> Result<(Outcome, Verdict), OracleError> {
-        self.check_bounds()?;
-        let request = self.request(&question.candidate, setting.mode, setting.pins, observe, setting.timeout)?;
-        let id = self.number();
-        let at = self.now();
-        self.pool.submit(id, &request)?;
-        let outcome = loop {
+    pub fn observe_many(&mut self, looks: &[Look], width: usize) -> Result<Vec<(Outcome, Verdict)>, OracleError> {
+        let mut ended: Vec<Option<(Outcome, Verdict)>> = looks.iter().map(|_| None).collect();
+        let mut flying: BTreeMap<TrialId, (usize, f64)> = BTreeMap::new();
+        let mut next = 0;
+        loop {
+            while next < looks.len() && flying.len() < width.max(1) {
+                self.check_bounds()?;
+                let Look { question, setting, observe, .. } = &looks[next];
+                let request = self.request(&question.candidate, setting.mode, setting.pins, *observe, setting.timeout)?;
+                let id = self.number();
+                flying.insert(id, (next, self.now()));
+                self.pool.submit(id, &request)?;
+                next += 1;
+            }
+            if flying.is_empty() {
+                return Ok(ended.into_iter().flatten().collect());
+            }
             if self.bounds.interrupted.load(Ordering::Relaxed) {
-                self.pool.drop_trial(id);
+                flying.keys().for_each(|id| self.pool.drop_trial(*id));
                 return Err(OracleError::Stopped(Stop::Interrupted));
             }
-            if let Event::Finished(outcome) = self.pool.next(Instant::now() + TICK) {
-                if outcome.id == id {
-                    break *outcome;
-                }
+            let Event::Finished(outcome) = self.pool.next(Instant::now() + TICK) else { continue };
+            let Some((index, at)) = flying.remove(&outcome.id) else {
                 self.settle(*outcome)?;
-            }
-        };
-        let verdict = match target.or(self.target.as_ref()) {
-            Some(target) => {
-                let locator = Locator::new(&self.original, &question.candidate);
-                judge(&outcome, target, &|frame| locator.locate(frame))
-            }
-            None => first_look(&outcome),
-        };
-        self.record(question, &outcome, at, setting.name.clone(), setting.mode, verdict.clone())?;
-        Ok((outcome, verdict))
+                continue;
+            };
+            let Look { question, setting, target, .. } = &looks[index];
+            let verdict = match target.as_ref().or(self.target.as_ref()) {
+                Some(target) => {
+                    let locator = Locator::new(&self.original, &question.candidate);
+                    judge(&outcome, target, &|frame| locator.locate(frame))
+                }
+                None => first_look(&outcome),
+            };
+            self.record(question, &outcome, at, setting.name.clone(), setting.mode, verdict.clone())?;
+            ended[index] = Some((*outcome, verdict));
+        }
     }
 
     /// Ends all trials in flight and forgets them.
@@ -472,7 +495,7 @@ impl Oracle {
         self.bounds.runs = self.bounds.runs.max(self.runs + runs);
     }
 
-    /// Forgets an interruption that has been acted on, so that the best can be written.
+    /// Says how long the search took.
     pub fn set_searched(&mut self, seconds: f64) {
         self.account.searched = seconds;
     }
