@@ -88,6 +88,8 @@ pub struct Look {
     pub observe: Observe,
     /// Judged against this failure instead of that of the search.
     pub target: Option<Target>,
+    /// The files lie in the server's project as they are to run: nothing is laid over them.
+    pub in_place: bool,
 }
 
 /// When to stop.
@@ -204,9 +206,9 @@ impl Oracle {
         self.original = original;
     }
 
-    /// Replaces the server, for example by one that has imported what the first run did.
-    pub fn replace_pool(&mut self, pool: Pool) {
-        self.pool = pool;
+    /// Replaces the server, for example by one that has imported what the first run did; gives the old one.
+    pub fn replace_pool(&mut self, pool: Pool) -> Pool {
+        std::mem::replace(&mut self.pool, pool)
     }
 
     /// The server.
@@ -429,8 +431,13 @@ impl Oracle {
         loop {
             while next < looks.len() && flying.len() < width.max(1) {
                 self.check_bounds()?;
-                let Look { question, setting, observe, .. } = &looks[next];
-                let request = self.request(&question.candidate, setting.mode, setting.pins, *observe, setting.timeout)?;
+                let Look { question, setting, observe, in_place, .. } = &looks[next];
+                let mut request =
+                    self.request(&question.candidate, setting.mode, setting.pins, *observe, setting.timeout)?;
+                if *in_place {
+                    request.changed.clear();
+                    request.removed.clear();
+                }
                 let id = self.number();
                 flying.insert(id, (next, self.now()));
                 self.pool.submit(id, &request)?;

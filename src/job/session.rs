@@ -125,6 +125,7 @@ impl<'a> Session<'a> {
             setting: setting.clone(),
             observe,
             target: None,
+            in_place: false,
         };
         let (outcome, verdict) = self.oracle.observe(&look)?;
         (self.observer)(Happening::Trial { phase: "preflight", pass: "", verdict: &verdict, runs: self.oracle.runs() });
