@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::error::JobError;
-use super::preflight::Found;
 use super::session::{Session, program_spec};
-use crate::bundle::repro::{self, Repro};
+use crate::bundle::repro;
+use crate::bundle::{Confirmed, ConfirmedRepro};
 use crate::candidate::Candidate;
+use crate::evidence::Found;
 use crate::oracle::{Look, OracleError, Question, Setting};
 use crate::search::reducer::Reducer;
 use crate::trial::{Mode, Observe, Outcome, Pins, Pool, ProgramSpec};
@@ -22,30 +23,6 @@ const RUNS: usize = 3;
 const EXTRA_TIME: Duration = Duration::from_secs(600);
 /// Trials that confirmation may take beyond the limits of the run.
 const EXTRA_RUNS: u64 = 40;
-
-/// What the cold runs showed.
-#[derive(Clone, Debug, Default)]
-pub struct Confirmed {
-    /// Cold runs of `source/`.
-    pub runs: u32,
-    /// Those that failed in the right way.
-    pub hits: u32,
-    /// Standard error of the last one that did.
-    pub crash_log: String,
-    /// The single-file program, where one keeps the failure.
-    pub repro: Option<ConfirmedRepro>,
-}
-
-/// A single-file program that keeps the failure.
-#[derive(Clone, Debug)]
-pub struct ConfirmedRepro {
-    /// Its text without the header.
-    pub repro: Repro,
-    /// Cold runs.
-    pub runs: u32,
-    /// Those that failed in the right way.
-    pub hits: u32,
-}
 
 /// Runs `source/` and the single-file programs made from it, cold.
 ///
@@ -93,7 +70,9 @@ fn confirm_repro(
         let pool = session.cold_pool(folder.path(), ".", spec.clone())?;
         let candidate = Candidate::new(repro.tree());
         let size = repro.size();
-        let first = cold_runs(session, pool, found, &candidate, size, &loose, "repro", 1)?;
+        // Run plainly: without any pin.
+        let plain = Found { pins: Pins::NONE, ..found.clone() };
+        let first = cold_runs(session, pool, &plain, &candidate, size, &loose, "repro", 1)?;
         let fails = |seen: &[(Outcome, Verdict)]| {
             seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count()
         };

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use super::error::JobError;
-use super::preflight::Found;
 use crate::candidate::Candidate;
+use crate::evidence::Found;
 use crate::program::Program;
 
 /// Keeper of `source/`.

@@ -11,16 +11,16 @@ mod session;
 mod target;
 
 pub use error::JobError;
-pub use preflight::{Found, describe, tail};
-pub use session::Ground;
+pub use preflight::{describe, tail};
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::bundle::{self, Bundle, Contents, Outcome as BundleOutcome};
-use crate::candidate::Candidate;
+use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome};
+use crate::evidence::{Found, Ground};
 use crate::ledger::{Ledger, LedgerError, Record};
 use crate::oracle::{Setting, Stop};
 use crate::plan::Plan;
@@ -57,6 +57,8 @@ pub struct Options {
     pub sandbox: bool,
     /// The strategy.
     pub plan: Arc<Plan>,
+    /// Set by Ctrl-C.
+    pub interrupted: Arc<AtomicBool>,
 }
 
 /// What to do with a bundle that is there already.
@@ -233,8 +235,8 @@ fn finish(
     let candidate = reducer.best();
     best.finish(&session.original, &candidate)?;
     let confirmed = match stopped {
-        Some(Stop::Interrupted) => confirm::Confirmed::default(),
-        _ => confirm::run(session, found, target, &candidate)?,
+        Some(Stop::Interrupted) => Confirmed::default(),
+        _ => confirm::run(session, found, target, reducer)?,
     };
     let outcome = match (stopped, confirmed.runs > 0 && confirmed.hits == confirmed.runs) {
         (Some(Stop::Interrupted), _) => BundleOutcome::Interrupted,
@@ -245,11 +247,11 @@ fn finish(
     let contents = Contents {
         outcome,
         found,
-        original: &session.original,
         reducer,
         confirmed: &confirmed,
         oracle: &session.oracle,
         ground: &session.ground,
+        jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
     };
     Ok(bundle::write(&session.options.out, &contents)?)
@@ -292,9 +294,4 @@ impl From<LedgerError> for JobError {
     fn from(error: LedgerError) -> Self {
         Self::Ledger(error)
     }
-}
-
-/// A candidate that is the original itself.
-pub(crate) fn original_candidate(program: &crate::program::Program) -> Candidate {
-    Candidate::new(program.tree().clone())
 }

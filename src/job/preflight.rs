@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::JobError;
 use super::session::Session;
+use crate::evidence::Found;
 use crate::oracle::Setting;
-use crate::signature::{Match, Signature};
-use crate::trial::{Failure, Frame, Mode, Note, Observe, Opened, Outcome, Pins, Report, Trace, TrialEnd};
+use crate::signature::Match;
+use crate::trial::{Mode, Observe, Outcome, Pins, Report, TrialEnd};
 use crate::verdict::{self, Seen};
 
 /// Runs of a program that does not fail at once, before it counts as one that does not fail.
@@ -20,43 +19,6 @@ const REPEATS: u32 = 10;
 const PATIENCE: f64 = 10.0;
 /// The traced run may take this many times a trial.
 const TRACE_PATIENCE: u32 = 10;
-
-/// What preflight found; the ledger keeps it, so that a resumed run starts from the same facts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Found {
-    /// The failure.
-    pub signature: Signature,
-    /// The failing call, where the witness saw it.
-    pub failure: Option<Failure>,
-    /// Project frames at the failing call, outermost first.
-    pub frames: Vec<Frame>,
-    /// How trials are run.
-    pub mode: Mode,
-    /// Pins that are proven.
-    pub pins: Pins,
-    /// What was tried and hides or changes the failure, in words.
-    pub hidden: Vec<String>,
-    /// How the first run, as given, ended.
-    pub as_given: String,
-    /// Files that may be cut.
-    pub sources: Vec<String>,
-    /// Modules to preload.
-    pub modules: Vec<String>,
-    /// Files that the program opened.
-    pub opened: Vec<Opened>,
-    /// Executed lines and calls.
-    pub trace: Trace,
-    /// Time for one trial in seconds.
-    pub timeout: f64,
-    /// Seconds of the run as given, the pinned and the traced run.
-    pub seconds: [f64; 3],
-    /// What the harness noticed.
-    pub notes: Vec<Note>,
-    /// Everything else that the first run said of its environment.
-    pub environment: serde_json::Value,
-    /// Last lines of the run as given.
-    pub log: String,
-}
 
 /// Runs preflight.
 ///

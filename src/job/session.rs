@@ -5,12 +5,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::candidate::Candidate;
-use crate::case::{Case, Invocation, Program as CaseProgram};
-use crate::environment::Python;
+use crate::case::{Invocation, Program as CaseProgram};
+use crate::evidence::Ground;
 use crate::harness;
 use crate::ledger::Ledger;
 use crate::oracle::{Bounds, Look, Oracle, Question, Setting};
@@ -32,20 +31,6 @@ const GPU_JOBS: usize = 4;
 
 /// Who is told what happens.
 pub type Observer<'a> = &'a mut dyn FnMut(Happening<'_>);
-
-/// What a session is made from.
-pub struct Ground {
-    /// The case.
-    pub case: Case,
-    /// Its command, understood.
-    pub invocation: Invocation,
-    /// Its interpreter.
-    pub python: Python,
-    /// Where CUDA calls go.
-    pub device: Device,
-    /// Set by Ctrl-C.
-    pub interrupted: Arc<AtomicBool>,
-}
 
 /// One run of the main job.
 pub struct Session<'a> {
@@ -75,7 +60,7 @@ impl<'a> Session<'a> {
         let bounds = Bounds {
             deadline: begun + time_limit,
             runs: options.limit_runs.or(ground.case.limits.runs).unwrap_or(RUN_LIMIT),
-            interrupted: Arc::clone(&ground.interrupted),
+            interrupted: Arc::clone(&options.interrupted),
         };
         let original = Arc::new(Program::parse(&SourceTree::default())?);
         let spec = pool_spec(&ground, &options, scratch.path(), &harness, Vec::new(), None);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::preflight::Found;
+use crate::evidence::Found;
 use crate::program::{Observed, Program, StmtId, StmtKind};
 use crate::signature::Match;
 use crate::trial::Frame;
