@@ -1,0 +1,101 @@
+"""What one trial tells the reducer: the facts that end up in outcome.json, and where the project lies.
+
+Invariant: importing or using this module imports nothing but the standard library's smallest modules,
+and never raises into the program.  It must not judge: it only collects.
+
+`facts` is a plain dict; whoever knows something sets its key (`failure`, `not_emulated`, ...).
+"""
+
+import os
+import sys
+
+facts = {"notes": []}
+
+_project = None     # absolute path of the project, with a trailing separator
+_real = None        # the same with symbolic links resolved
+_workdir = None     # where the program started: relative file names of code objects are relative to it
+_harness = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_known = {}         # code file name -> relative path, or None
+
+
+def configure(project, workdir):
+    """Sets the project's root and the folder in which the program starts (both absolute)."""
+    global _project, _real, _workdir
+    _project = project.rstrip(os.sep) + os.sep
+    _real = os.path.realpath(project).rstrip(os.sep) + os.sep
+    _workdir = workdir
+    _known.clear()
+
+
+def relative(filename):
+    """Path relative to the project root with '/', or None where the file is not the project's."""
+    try:
+        return _known[filename]
+    except (KeyError, TypeError):
+        pass
+    try:
+        found = _relative(os.fspath(filename))
+        _known[filename] = found
+    except Exception:
+        return None
+    return found
+
+
+def _relative(filename):
+    if _project is None or not isinstance(filename, str) or not filename or filename.startswith("<"):
+        return None
+    path = os.path.normpath(os.path.join(_workdir, filename))
+    for root in (_project, _real):
+        if path.startswith(root):
+            return _inside(path[len(root):])
+    path = os.path.realpath(path)
+    return _inside(path[len(_real):]) if path.startswith(_real) else None
+
+
+def _inside(rel):
+    """An installed package below the project (a .venv) is not the project's own code."""
+    parts = rel.split(os.sep)
+    if "site-packages" in parts or "dist-packages" in parts:
+        return None
+    return "/".join(parts)
+
+
+def is_harness(filename):
+    """Whether a code object's file is one of these harness files."""
+    return filename.startswith(_harness)
+
+
+def project_frames(frame_or_tb):
+    """Project frames of a traceback, or of a frame and its callers: outermost first.
+
+    Each is {"file": relative path, "line": 1-based line, "func": name}.  With None: of the caller.
+    """
+    frames = []
+    if frame_or_tb is None:
+        frame_or_tb = sys._getframe(1)
+    if hasattr(frame_or_tb, "tb_frame"):
+        tb = frame_or_tb
+        while tb is not None:
+            _add(frames, tb.tb_frame, tb.tb_lineno)
+            tb = tb.tb_next
+    else:
+        frame = frame_or_tb
+        while frame is not None:
+            _add(frames, frame, frame.f_lineno)
+            frame = frame.f_back
+        frames.reverse()
+    return frames
+
+
+def _add(frames, frame, line):
+    code = frame.f_code
+    rel = relative(code.co_filename)
+    if rel is not None and not is_harness(code.co_filename):
+        frames.append({"file": rel, "line": line or code.co_firstlineno, "func": code.co_name})
+
+
+def note(kind, **more):
+    """Adds a note once: the same kind with the same facts is kept a single time."""
+    entry = dict(more, kind=kind)
+    if entry not in facts["notes"]:
+        facts["notes"].append(entry)
