@@ -4,13 +4,29 @@
 //! support have been refused.
 //! Must not run anything: a script that must be run to be understood comes back as a plan (`Resolved::Spy`).
 
+mod command;
+pub mod document;
+pub mod globs;
+pub mod invocation;
+mod launcher;
 pub mod quantity;
+pub mod read;
+pub mod refusal;
+pub mod schema;
+mod script;
+mod shell;
+pub mod spy;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::environment::Wanted;
+pub use globs::Globs;
+pub use invocation::resolve;
+pub use read::{parse, read};
+pub use spy::Spy;
+
+use crate::environment::{Interpreter, Wanted};
 use crate::signature::Match;
 
 /// Everything that `crash.yaml` says.
@@ -146,20 +162,6 @@ pub struct Limits {
     pub timeout: Option<Duration>,
 }
 
-/// A set of files given by patterns.
-#[derive(Debug, Clone, Default)]
-pub struct Globs {
-    /// As written.
-    pub patterns: Vec<String>,
-}
-
-impl Globs {
-    /// Whether the set holds the file.
-    pub fn matches(&self, _path: &Path) -> bool {
-        false
-    }
-}
-
 /// A Python program as the command starts it, ready to be run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
@@ -181,24 +183,6 @@ pub struct Invocation {
     pub workdir: String,
     /// Processes that the command asks for when a launcher was named (`torchrun`, `accelerate`); rank 0 alone is run.
     pub ranks: Option<Ranks>,
-}
-
-/// Which interpreter a command names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Interpreter {
-    /// A launcher's own: the default one.
-    Default,
-    /// A name to be looked up, such as `python3.11`.
-    Named(String),
-    /// A path, absolute.
-    Path(PathBuf),
-    /// The environment that `uv run` or `poetry run` would use for this folder.
-    Project {
-        /// `uv` or `poetry`.
-        tool: &'static str,
-        /// Where the tool would be started.
-        folder: PathBuf,
-    },
 }
 
 /// What the interpreter runs.
@@ -226,17 +210,4 @@ pub enum Resolved {
     Static(Invocation),
     /// A script that must be run with a recording `python` to see what it starts.
     Spy(Spy),
-}
-
-/// A plan to run a shell script with a recorder in the place of Python.
-#[derive(Debug, Clone)]
-pub struct Spy {
-    /// What to start.
-    pub argv: Vec<String>,
-    /// Where, absolute.
-    pub workdir: PathBuf,
-    /// Variables that the command sets.
-    pub env: BTreeMap<String, String>,
-    /// Why reading was not enough, for messages.
-    pub reason: String,
 }

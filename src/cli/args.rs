@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
-use crate::case::Device;
+use crate::case::{Case, Device};
 use crate::case::quantity::{parse_count, parse_duration};
 use crate::signature::Match;
 
@@ -76,9 +76,6 @@ pub struct ReduceArgs {
     /// Replace a result that is there already
     #[arg(long)]
     pub force: bool,
-    /// Strategy: a built-in name or a file
-    #[arg(long, value_name = "NAME|FILE")]
-    pub strategy: Option<String>,
     /// How the result is proven minimal: by trying every statement, or only those that nothing else needs
     #[arg(long, value_name = "HOW", default_value = "full")]
     pub certify: Certify,
@@ -268,6 +265,42 @@ pub enum Seed {
     Fixed(u32),
     /// Leave seeding alone.
     Untouched,
+}
+
+impl ReduceArgs {
+    /// Puts what was typed in the place of what the case says.
+    pub fn apply(&self, case: &mut Case) {
+        self.running.apply(case);
+        if self.limit_time.is_some() {
+            case.limits.time = self.limit_time;
+        }
+        if self.limit_runs.is_some() {
+            case.limits.runs = self.limit_runs;
+        }
+    }
+}
+
+impl RunningArgs {
+    /// Puts what was typed in the place of what the case says.
+    pub fn apply(&self, case: &mut Case) {
+        if self.jobs.is_some() {
+            case.jobs = self.jobs;
+        }
+        if let Some(device) = self.device {
+            case.setting.device = device;
+        }
+        if self.timeout.is_some() {
+            case.limits.timeout = self.timeout;
+        }
+        match self.seed {
+            Some(Seed::Fixed(seed)) => case.setting.pins.seed = Some(seed),
+            Some(Seed::Untouched) => case.setting.pins.seed = None,
+            None => {}
+        }
+        if let Some(level) = self.level {
+            case.expect.level = Some(level.level());
+        }
+    }
 }
 
 fn parse_seed(text: &str) -> Result<Seed, String> {
