@@ -87,7 +87,7 @@ def install(spec):
     sys.dont_write_bytecode = True
     sys.path_hooks.insert(0, _project_hook)
     for path in list(sys.path_importer_cache):
-        if report.relative(os.path.join(path, "x")) is not None:
+        if report.below(path):
             del sys.path_importer_cache[path]
     _forget_shadowed(set(spec["startup_modules"]))
 
@@ -96,9 +96,9 @@ def _forget_shadowed(startup):
     """A module of the project hides a library of the same name, also one that was imported before the program."""
     library = os.path.dirname(os.__file__)
     for folder in sys.path:
-        if os.path.realpath(folder) == os.path.realpath(library):
+        if folder == library:
             return
-        if report.relative(os.path.join(folder, "x")) is None:
+        if not report.below(folder):
             continue
         for name in _module_names(folder):
             if name in sys.modules and name not in startup and name not in sys.builtin_module_names:

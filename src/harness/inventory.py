@@ -64,7 +64,10 @@ def collect(spec):
 
 def _source_of(module):
     path = getattr(module, "__file__", None)
-    return report.relative(path) if isinstance(path, str) and path.endswith(".py") else None
+    if not isinstance(path, str) or not path.endswith(".py"):
+        return None
+    main = module is sys.modules.get("__main__")    # before Python 3.9 its file is named as it was typed
+    return report.relative(path) if main or os.path.isabs(path) else None
 
 
 def _data_files(spec, imported):

@@ -129,6 +129,19 @@ def loopback_up():
         fcntl.ioctl(handle, 0x8914, struct.pack("16sH14x", b"lo", flags | 1))
 
 
+def gather_pages():
+    """Turns this process's private memory into huge pages (Linux 6.1): a fork then copies 200 times fewer entries."""
+    huge = 2 << 20
+    with open("/proc/self/maps") as handle:
+        lines = [line.split() for line in handle]
+    for fields in lines:
+        if fields[1].startswith("rw-p") and fields[4] == "0" and (len(fields) == 5 or fields[5] == "[heap]"):
+            start, end = (int(text, 16) for text in fields[0].split("-"))
+            start, end = (start + huge - 1) // huge * huge, end // huge * huge
+            if start < end:
+                _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), ctypes.c_int(25))
+
+
 def landlock_abi():
     """Version of Landlock, 0 where the kernel has none."""
     version = _libc.syscall(ctypes.c_long(_SYS_LANDLOCK_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(1))

@@ -21,10 +21,20 @@ _known = {}         # code file name -> relative path, or None
 def configure(project, workdir):
     """Sets the project's root and the folder in which the program starts (both absolute)."""
     global _project, _real, _workdir
+    previous = _project
     _project = project.rstrip(os.sep) + os.sep
     _real = os.path.realpath(project).rstrip(os.sep) + os.sep
     _workdir = workdir
-    _known.clear()
+    if previous != _project:
+        _known.clear()
+    for name in [name for name in _known if not os.path.isabs(name)]:
+        del _known[name]
+
+
+def below(path):
+    """Whether an absolute path lies in the project as written: no link is followed."""
+    path += os.sep
+    return path.startswith(_project) or path.startswith(_real)
 
 
 def relative(filename):

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import warnings
+import weakref
 
 from . import kernel, report, supervisor, view
 
@@ -107,12 +108,18 @@ class _Server:
         sys.path[:] = path
         os.chdir(folder)
         for name, module in list(sys.modules.items()):
-            if report.relative(getattr(module, "__file__", None) or "") is not None:
+            place = getattr(module, "__file__", None)
+            if isinstance(place, str) and os.path.isabs(place) and report.relative(place) is not None:
                 del sys.modules[name]
                 failed.append({"module": name, "error": "belongs to the project"})
         self.warm()
+        _quiet_finalizers()
         gc.collect()
         gc.freeze()
+        try:
+            kernel.gather_pages()
+        except (OSError, ValueError, AttributeError):
+            pass    # forks are slower, and right
         return failed
 
     def warm(self):
@@ -251,6 +258,13 @@ class _Server:
                         spec = self.fork(order)
                         if spec is not None:
                             return spec
+
+
+def _quiet_finalizers():
+    """Torch unregisters thousands of operators at exit: nothing that a process about to vanish needs."""
+    for info in list(weakref.finalize._registry.values()):
+        if (getattr(info.func, "__module__", None) or "").split(".")[0] == "torch":
+            info.atexit = False
 
 
 def _plain(spec):
