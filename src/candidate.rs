@@ -25,7 +25,7 @@ impl Candidate {
     /// A candidate of these files.
     pub fn new(tree: SourceTree) -> Self {
         let mut hasher = blake3::Hasher::new();
-        for (path, file) in tree.files() {
+        for (path, file) in &tree.files {
             for part in [path.as_bytes(), file.text().as_bytes()] {
                 hasher.update(&(part.len() as u64).to_le_bytes());
                 hasher.update(part);

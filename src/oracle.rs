@@ -13,7 +13,7 @@ use crate::candidate::{Candidate, CandidateId};
 use crate::ledger::{Ledger, LedgerError, Record, TrialRecord};
 use crate::program::{Program, StmtId};
 use crate::trial::{Event, Frame, Mode, Observe, Outcome, Pins, Pool, PoolError, Request, TrialId};
-use crate::verdict::{Cause, Target, Verdict, judge};
+use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
 const TICK: Duration = Duration::from_millis(50);
@@ -510,24 +510,7 @@ impl Oracle {
 
 /// What a trial says while nothing is aimed at: any device failure is what we look for.
 fn first_look(outcome: &Outcome) -> Verdict {
-    let Some(seen) = crate::verdict::seen(outcome) else {
-        let unknown = Target {
-            signature: crate::signature::Signature::default(),
-            level: crate::signature::Match::Strict,
-            chain: Vec::new(),
-            offence: None,
-            sample_counts: false,
-        };
-        return judge(outcome, &unknown, &|_| None);
-    };
-    let target = Target {
-        signature: seen.signature,
-        level: crate::signature::Match::Strict,
-        chain: Vec::new(),
-        offence: None,
-        sample_counts: false,
-    };
-    judge(outcome, &target, &|_| None)
+    if crate::verdict::seen(outcome).is_some() { Verdict::Same } else { judge_without(outcome) }
 }
 
 /// Maps frames of a candidate to statements of the original.

@@ -142,8 +142,16 @@ pub fn judge(outcome: &Outcome, target: &Target, locate: &dyn Fn(&Frame) -> Opti
     if let Some(cause) = no_answer(outcome) {
         return Verdict::Unresolved { cause };
     }
-    if let Some(seen) = seen(outcome) {
-        return compare(&seen, target, locate);
+    match seen(outcome) {
+        Some(seen) => compare(&seen, target, locate),
+        None => judge_without(outcome),
+    }
+}
+
+/// Judges an outcome that shows no device failure.
+pub fn judge_without(outcome: &Outcome) -> Verdict {
+    if let Some(cause) = no_answer(outcome) {
+        return Verdict::Unresolved { cause };
     }
     let report = outcome.report.as_ref();
     if let Some(exception) = report.and_then(|report| report.exception.as_ref()) {

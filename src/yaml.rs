@@ -57,6 +57,14 @@ impl Error {
     }
 }
 
+/// A value as YAML text; for files that we write.
+///
+/// # Errors
+/// When the value cannot be written as YAML.
+pub fn to_string<T: serde::Serialize>(value: &T) -> std::result::Result<String, String> {
+    serde_yaml::to_string(value).map_err(|error| error.to_string())
+}
+
 /// Result of reading YAML.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -165,7 +165,7 @@ fn embedded(program: &Program, entry: &str, roots: &[String]) -> String {
         let source = program.tree().get(path).map(|file| file.text().to_string()).unwrap_or_default();
         text += &format!("    {}: {},\n", python_string(name), triple(&source));
         for (at, _) in name.match_indices('.') {
-            packages.insert(name[..at].to_owned());
+            packages.insert(name.get(..at).unwrap_or_default().to_owned());
         }
         if path.ends_with("__init__.py") {
             packages.insert(name.clone());

@@ -4,3 +4,11 @@
 //! Must not hold anything that the search or a trial needs.
 
 pub mod args;
+mod ground;
+mod init;
+mod progress;
+mod replay;
+mod run;
+mod screen;
+
+pub use run::main;

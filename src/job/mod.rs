@@ -51,8 +51,6 @@ pub struct Options {
     pub limit_time: Option<Duration>,
     /// Most trials.
     pub limit_runs: Option<u64>,
-    /// Seed in place of that of the case.
-    pub seed: Option<u64>,
     /// Whether trials are kept from writing elsewhere.
     pub sandbox: bool,
     /// The strategy.
@@ -283,8 +281,8 @@ fn open_ledger(ground: &Ground, options: &Options) -> Result<Ledger, JobError> {
 fn identity(ground: &Ground, options: &Options) -> String {
     let Ground { case, invocation, python, device, .. } = ground;
     let text = format!(
-        "{:?}|{:?}|{}|{:?}|{:?}|{:?}|{:?}|{:?}",
-        invocation, case.setting.env, python.executable.display(), device, case.setting.pins, options.seed,
+        "{:?}|{:?}|{}|{:?}|{:?}|{:?}|{:?}",
+        invocation, case.setting.env, python.executable.display(), device, case.setting.pins,
         options.level, options.certify,
     );
     blake3::hash(text.as_bytes()).to_hex().as_str()[..24].to_owned()

@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
         let pins = self.ground.case.setting.pins;
         Pins {
             launch_blocking: pins.launch_blocking,
-            seed: self.options.seed.or(pins.seed.map(u64::from)),
+            seed: pins.seed.map(u64::from),
             num_workers: pins.num_workers,
         }
     }
@@ -288,8 +288,18 @@ fn pool_spec(
     let Ground { case, invocation, python, device, .. } = ground;
     let mut env: Vec<(String, String)> = case.setting.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     env.extend(invocation.env.iter().map(|(k, v)| (k.clone(), v.clone())));
+    // Model hubs stay offline: a pin that keeps a trial from waiting for a network that it does not have.
+    if !case.sandbox.network {
+        for name in ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"] {
+            if !env.iter().any(|(key, _)| key == name) {
+                env.push((name.to_owned(), "1".to_owned()));
+            }
+        }
+    }
     PoolSpec {
         python: python.executable.clone(),
+        options: invocation.options.clone(),
+        unset: invocation.unset.iter().cloned().collect(),
         harness: harness.to_owned(),
         project: invocation.project.clone(),
         workdir: invocation.workdir.clone(),

@@ -6,6 +6,7 @@
 
 mod edit;
 mod encoding;
+pub mod join;
 mod parse;
 pub(crate) mod python;
 mod source;

@@ -24,6 +24,8 @@ pub enum Turn<'a> {
         /// Its verdict.
         verdict: &'a Verdict,
     },
+    /// Nothing came of a short wait.
+    Waited,
     /// The answer made it the best.
     Adopted {
         /// The reducer, whose best is new.
@@ -71,6 +73,7 @@ fn run_inner<E: From<OracleError>>(
         oracle.pursue(&wanted, width)?;
         paid.insert(question.candidate.id.clone());
         oracle.wait()?;
+        watch(Turn::Waited, oracle)?;
     }
     oracle.drop_all();
     Ok(())

@@ -29,6 +29,10 @@ const KILL_PATIENCE: Duration = Duration::from_secs(3);
 pub struct PoolSpec {
     /// The interpreter.
     pub python: PathBuf,
+    /// Options of the interpreter.
+    pub options: Vec<String>,
+    /// Variables that the command takes away.
+    pub unset: Vec<String>,
     /// Folder with the harness files.
     pub harness: PathBuf,
     /// Root of the project, absolute.
@@ -142,12 +146,13 @@ impl Pool {
     pub fn start(spec: PoolSpec) -> Result<Self, PoolError> {
         let log_path = spec.scratch.join("server.log");
         let log = File::create(&log_path).map_err(|source| PoolError::Scratch { path: log_path.clone(), source })?;
-        let mut spawn = Spawn::new([spec.python.as_os_str().to_owned(), "-B".into()]);
+        let mut spawn = Spawn::new([spec.python.as_os_str().to_owned()]);
+        spawn.argv.extend(spec.options.iter().map(Into::into));
+        spawn.argv.push("-B".into());
         spawn.argv.push(spec.harness.join("server.py").into());
         spawn.env.push(("PYTORCH_NVML_BASED_CUDA_CHECK".into(), "1".into()));
-        spawn.unset.push("PYTHONHASHSEED".into());
+        spawn.unset.clone_from(&spec.unset);
         if let Some(seed) = spec.hash_seed {
-            spawn.unset.clear();
             spawn.env.push(("PYTHONHASHSEED".into(), seed.to_string()));
         }
         // Import-time settings of the program must be there before the modules are.
@@ -216,6 +221,11 @@ impl Pool {
             self.spec.env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         if request.pins.launch_blocking {
             env.insert("CUDA_LAUNCH_BLOCKING", "1");
+        }
+        // A fresh interpreter takes its hash seed from here; a forked one has that of its server.
+        let hash_seed = request.pins.seed.map(|seed| seed.to_string());
+        if let (Mode::Exec, Some(seed)) = (request.mode, &hash_seed) {
+            env.insert("PYTHONHASHSEED", seed);
         }
         let line = json!({
             "trial": id.0, "mode": request.mode, "scratch": scratch, "project": self.spec.project,
