@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome};
+use crate::bundle::{self, Bundle, repro, Confirmed, Contents, Outcome as BundleOutcome};
 use crate::evidence::{Found, Ground};
 use crate::ledger::{Ledger, LedgerError, Record};
 use crate::oracle::{Setting, Stop};
@@ -27,7 +27,8 @@ use crate::plan::Plan;
 use crate::search::drive::{self, Turn};
 use crate::search::reducer::{Certify, Reducer};
 use crate::signature::Match;
-use crate::verdict::Verdict;
+use crate::trial::{Mode, Observe, Pins};
+use crate::verdict::{self, Seen, Verdict};
 
 use self::keep::Best;
 use self::session::{Observer, Session};
@@ -124,15 +125,31 @@ pub fn check(ground: Ground, options: Options, observer: Observer<'_>) -> Result
     preflight::run(&mut session)
 }
 
+/// Runs the program once, as given, in a fresh interpreter.
+///
+/// # Errors
+/// When it does not fail as this tool understands it, or cannot run here.
+pub fn first(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Seen, JobError> {
+    let folder = tempfile::tempdir().map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
+    let ledger = Ledger::create(&folder.path().join("ledger.jsonl"), "first")?;
+    let mut session = Session::open(ground, options, ledger, Instant::now(), observer)?;
+    session.say("run", "the program as given, in a fresh interpreter");
+    let setting = session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout());
+    let outcome = session.look(&setting, Observe::default())?;
+    verdict::seen(&outcome).ok_or_else(|| JobError::NotReproduced { seen: describe(&outcome) })
+}
+
 /// Runs the main job and writes the bundle.
 ///
 /// # Errors
 /// When there is nothing to reduce or something of ours fails; a limit or an interruption is an outcome, not an error.
 pub fn run(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Bundle, JobError> {
     let begun = Instant::now();
+    let out = std::path::absolute(&options.out)
+        .map_err(|source| JobError::File { path: options.out.clone(), source })?;
+    let options = Options { out: out.clone(), ..options };
     let ledger = open_ledger(&ground, &options)?;
     let evidence = ledger.evidence().cloned().and_then(|value| serde_json::from_value::<Found>(value).ok());
-    let out = options.out.clone();
     let mut session = Session::open(ground, options, ledger, begun, observer)?;
     let found = match evidence {
         Some(found) => {
@@ -167,7 +184,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
     let mut reducer = Reducer::new(
         Arc::clone(&original),
         target::observed(&original, found, &argv),
-        target.chain.clone(),
+        repro::entry_of(&original, &session.ground.invocation),
         Arc::clone(&session.options.plan),
         session.options.certify,
     );

@@ -267,7 +267,7 @@ impl Reducer {
                 self.structure(index + 1)
             }
             Stage::Sweep { base, machine } => {
-                self.certificate = Certificate::of(self.ground.certify, &machine, &base.program);
+                self.certificate = Certificate::of(self.ground.certify, &machine);
                 let again = self.best.candidate.id != base.candidate.id && self.round + 1 < ROUNDS;
                 if again {
                     self.round += 1;
@@ -307,10 +307,25 @@ impl Reducer {
     fn sweep(&self) -> Stage {
         let base = Arc::clone(&self.best);
         let facts = self.facts();
-        let removals = StatementRemovals::new(&base.program, &facts);
+        let failing = facts.crash.last().copied();
+        let removals = StatementRemovals::new(&base.program, failing, &self.ran_before(&facts));
         let present = Set::full(base.program.statements().len());
         let machine = Sweep::new(present, removals, self.ground.certify);
         Stage::Sweep { base, machine: Box::new(machine) }
+    }
+
+    /// Statements of the best that ran, for the first time, no later than the failing one.
+    fn ran_before(&self, facts: &Facts) -> BTreeSet<StmtId> {
+        let Ground { original, observed, .. } = &*self.ground;
+        let program = &self.best.program;
+        let Some(failing) = observed.crash.last() else { return BTreeSet::new() };
+        let until = observed.first.iter().position(|id| id == failing).unwrap_or_default();
+        let before: BTreeSet<StmtId> = observed.first.iter().take(until + 1).copied().collect();
+        let ran = |id: &StmtId| {
+            let origin = program.origin(*id).and_then(|origin| original.at_origin(&origin));
+            origin.is_some_and(|before_edit| before.contains(&before_edit))
+        };
+        facts.executed.iter().flatten().copied().filter(ran).chain(facts.crash.last().copied()).collect()
     }
 
     /// What the trace knows about the best, by the origins of its statements.
