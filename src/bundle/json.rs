@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Contents, words};
+use crate::case::Program as CaseProgram;
+use crate::evidence::Ground;
 use crate::ledger::Ledger;
 use crate::program::{Program, SourceTree};
 
@@ -29,6 +31,8 @@ pub fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
             "command": ground.case.command.text, "python": ground.python.version,
             "torch": ground.python.torch.as_ref().map(|torch| torch.version.clone()), "jobs": contents.jobs,
         },
+        "program": program(ground),
+        "source_files": reducer.program().paths(),
         "original": size(reducer.original()),
         "source": size(reducer.program()),
         "repro": confirmed.repro.as_ref().map(|one| tree_size(&one.repro.tree(), one.repro.data_bytes())),
@@ -55,6 +59,15 @@ pub fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
         "notes": found.notes,
         "context": { "environment": found.environment, "python": ground.python.executable.file_name().map(|name| name.to_string_lossy()) },
     })
+}
+
+/// How the program is started, from the root of `source/`.
+fn program(ground: &Ground) -> Value {
+    let (kind, target) = match &ground.invocation.program {
+        CaseProgram::Script(path) => ("script", path),
+        CaseProgram::Module(name) => ("module", name),
+    };
+    json!({ "kind": kind, "target": target, "argv": ground.invocation.argv, "workdir": ground.invocation.workdir })
 }
 
 fn size(program: &Program) -> Value {
