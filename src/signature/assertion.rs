@@ -14,12 +14,14 @@ use super::condition;
 const WINDOW: usize = 4096;
 
 static OPENING: LazyLock<bytes::Regex> = LazyLock::new(|| {
-    bytes::Regex::new(r"Assertion `|Assertion failed: `|Device-side assertion `").expect("the pattern is fixed")
+    bytes::Regex::new(r"Assertion `|Assertion failed: `|Device-side assertion `")
+        .expect("the pattern is fixed")
 });
 static PLACE: LazyLock<regex::Regex> =
     LazyLock::new(|| regex::Regex::new(r":(\d{1,7}):(?: |$)").expect("the pattern is fixed"));
 static TRIPLE: LazyLock<regex::Regex> = LazyLock::new(|| {
-    regex::Regex::new(r"block: \[(\d+),(\d+),(\d+)\], thread: \[(\d+),(\d+),(\d+)\]").expect("the pattern is fixed")
+    regex::Regex::new(r"block: \[(\d+),(\d+),(\d+)\], thread: \[(\d+),(\d+),(\d+)\]")
+        .expect("the pattern is fixed")
 });
 static COMPILED_IN: LazyLock<bytes::Regex> = LazyLock::new(|| {
     bytes::Regex::new(
@@ -46,7 +48,7 @@ pub struct Assertion {
 }
 
 /// The first whole assertion line; a cut one only where there is no whole one.
-pub fn first(output: &[u8]) -> Option<Assertion> {
+pub(super) fn first(output: &[u8]) -> Option<Assertion> {
     let mut cut = None;
     for hit in OPENING.find_iter(output) {
         match at(output, hit.start(), hit.end()) {
@@ -61,9 +63,15 @@ pub fn first(output: &[u8]) -> Option<Assertion> {
 fn at(output: &[u8], opening: usize, from: usize) -> Option<Assertion> {
     let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let floor = opening.saturating_sub(WINDOW);
-    let start = output[floor..opening].iter().rposition(is_break).map_or(floor, |index| floor + index + 1);
+    let start = output[floor..opening]
+        .iter()
+        .rposition(is_break)
+        .map_or(floor, |index| floor + index + 1);
     let ceiling = (from + WINDOW).min(output.len());
-    let end = output[from..ceiling].iter().position(is_break).map_or(ceiling, |index| from + index);
+    let end = output[from..ceiling]
+        .iter()
+        .position(is_break)
+        .map_or(ceiling, |index| from + index);
     let head = String::from_utf8_lossy(&output[start..opening]);
     let tail = String::from_utf8_lossy(&output[from..end]);
 
@@ -94,7 +102,10 @@ fn at(output: &[u8], opening: usize, from: usize) -> Option<Assertion> {
 /// The text up to the last closing of this assertion; the expression itself may hold back-ticks.
 fn expression(tail: &str) -> Option<String> {
     let own = tail.find("ssertion `").map_or(tail, |next| &tail[..next]);
-    let close = own.rfind("` failed").or_else(|| own.rfind("' failed")).or_else(|| own.find("`: Expected"))?;
+    let close = own
+        .rfind("` failed")
+        .or_else(|| own.rfind("' failed"))
+        .or_else(|| own.find("`: Expected"))?;
     Some(own[..close].to_owned())
 }
 
@@ -105,7 +116,10 @@ fn base_name(before: &str) -> Option<String> {
         return text.rfind('<').map(|from| text[from..].to_owned());
     }
     let last = text.rsplit(['/', '\\']).next().unwrap_or(text);
-    let last = last.rsplit(|c: char| c.is_whitespace() || "|]['\"()=".contains(c)).next().unwrap_or(last);
+    let last = last
+        .rsplit(|c: char| c.is_whitespace() || "|]['\"()=".contains(c))
+        .next()
+        .unwrap_or(last);
     // An escaped line break in front of a bare name.
     let name = if last == "nunknown" { "unknown" } else { last };
     (!name.is_empty()).then(|| name.to_owned())
@@ -114,7 +128,11 @@ fn base_name(before: &str) -> Option<String> {
 /// The report of builds with device-side assertions compiled in.
 fn compiled_in(output: &[u8]) -> Option<Assertion> {
     let found = COMPILED_IN.captures(output)?;
-    let text = |group: usize| found.get(group).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
+    let text = |group: usize| {
+        found
+            .get(group)
+            .map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned())
+    };
     Some(Assertion {
         file: base_name(&text(2)?)?,
         line: text(3)?.parse().ok(),
@@ -143,7 +161,10 @@ mod tests {
         let escaped = one(
             r#"err = "train.py:12: boom\n/pytorch/Loss.cu:7: g: block: [0,0,0], thread: [0,0,0] Assertion `a && \"m\"` failed.\n/pytorch/Loss.cu:7: g: block: [0,0,0], thread: [1,0,0] Assertion `b` failed.""#,
         );
-        assert_eq!((escaped.file.as_str(), escaped.function.as_deref()), ("Loss.cu", Some("g")));
+        assert_eq!(
+            (escaped.file.as_str(), escaped.function.as_deref()),
+            ("Loss.cu", Some("g"))
+        );
         assert_eq!(escaped.expression.as_deref(), Some(r#"a && \"m\""#));
     }
 
@@ -151,9 +172,14 @@ mod tests {
     fn a_whole_line_is_preferred_to_a_cut_one() {
         let cut = "x.cu:1: f: block: [0,0,0], thread: [0,0,0] Assertion `a >=";
         assert_eq!(one(cut).expression, None);
-        let both = format!("{cut}\nx.cu:1: f: block: [0,0,0], thread: [1,0,0] Assertion `a >= 0` failed.\n");
+        let both = format!(
+            "{cut}\nx.cu:1: f: block: [0,0,0], thread: [1,0,0] Assertion `a >= 0` failed.\n"
+        );
         assert_eq!(one(&both).expression.as_deref(), Some("a >= 0"));
         assert_eq!(first(b"Assertion `x` failed."), None);
-        assert_eq!(first(b"python: foo.c:12: main: Assertion `x` failed."), None);
+        assert_eq!(
+            first(b"python: foo.c:12: main: Assertion `x` failed."),
+            None
+        );
     }
 }

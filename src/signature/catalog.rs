@@ -214,20 +214,31 @@ impl Catalog {
         let mut catalog: Catalog = serde_yaml::from_str(text)?;
         for (name, others) in &catalog.operators {
             for spelling in std::iter::once(name).chain(others) {
-                catalog.spellings.entry(base(spelling)).or_default().insert(name.clone());
+                catalog
+                    .spellings
+                    .entry(base(spelling))
+                    .or_default()
+                    .insert(name.clone());
             }
         }
         for class in &catalog.classes {
             let compile = |patterns: &[String]| -> Result<Vec<Regex>, Error> {
                 let pattern = |text: &String| {
-                    Regex::new(text).map_err(|source| Error::Pattern { class: class.class.clone(), source: Box::new(source) })
+                    Regex::new(text).map_err(|source| Error::Pattern {
+                        class: class.class.clone(),
+                        source: Box::new(source),
+                    })
                 };
                 patterns.iter().map(pattern).collect()
             };
             catalog.patterns.push(Patterns {
                 texts: compile(&class.texts)?,
                 conditions: compile(&class.conditions)?,
-                cpu: class.operators.iter().map(|operator| compile(&operator.cpu)).collect::<Result<_, _>>()?,
+                cpu: class
+                    .operators
+                    .iter()
+                    .map(|operator| compile(&operator.cpu))
+                    .collect::<Result<_, _>>()?,
             });
         }
         Ok(catalog)
@@ -264,10 +275,18 @@ impl Catalog {
         if !listed.is_empty() {
             return listed;
         }
-        if !["torch.", "aten."].iter().any(|start| spelling.starts_with(start)) {
+        if !["torch.", "aten."]
+            .iter()
+            .any(|start| spelling.starts_with(start))
+        {
             return Vec::new();
         }
-        self.spellings.get(&base(&spelling)).into_iter().flatten().map(String::as_str).collect()
+        self.spellings
+            .get(&base(&spelling))
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect()
     }
 
     /// One name for all spellings of an operator; a spelling that is not known, or not unique, is only cleaned.
@@ -289,7 +308,9 @@ impl Catalog {
 
     /// The class and the values that a text of the CPU means; the operator decides between texts that are shared.
     pub fn class_of_cpu_text(&self, operator: Option<&str>, text: &str) -> Option<CpuText> {
-        let wanted: Vec<&str> = operator.map(|name| self.operators(name)).unwrap_or_default();
+        let wanted: Vec<&str> = operator
+            .map(|name| self.operators(name))
+            .unwrap_or_default();
         let mut best: Option<(bool, CpuText)> = None;
         for (class, patterns) in self.classes.iter().zip(&self.patterns) {
             for (listed, cpu) in class.operators.iter().zip(&patterns.cpu) {
@@ -297,9 +318,15 @@ impl Catalog {
                 if best.is_some() && !is_wanted {
                     continue;
                 }
-                let Some(found) = cpu.iter().find_map(|pattern| pattern.captures(text)) else { continue };
+                let Some(found) = cpu.iter().find_map(|pattern| pattern.captures(text)) else {
+                    continue;
+                };
                 let group = |name: &str| found.name(name).map(|part| part.as_str().to_owned());
-                let read = CpuText { class: class.class.clone(), value: group("value"), limit: group("limit") };
+                let read = CpuText {
+                    class: class.class.clone(),
+                    value: group("value"),
+                    limit: group("limit"),
+                };
                 if is_wanted {
                     return Some(read);
                 }
@@ -311,17 +338,37 @@ impl Catalog {
 
     /// The class that an exception text or an abort means, without assertion line, among those that `wanted` accepts;
     /// with the detail that the text holds.
-    pub(super) fn class_of_text(&self, text: &str, wanted: impl Fn(Family) -> bool) -> Option<(&Class, Option<String>)> {
-        self.classes.iter().zip(&self.patterns).filter(|(class, _)| wanted(class.family)).find_map(|(class, patterns)| {
-            let found = patterns.texts.iter().find_map(|pattern| pattern.captures(text))?;
-            Some((class, found.name("value").map(|part| part.as_str().to_owned())))
-        })
+    pub(super) fn class_of_text(
+        &self,
+        text: &str,
+        wanted: impl Fn(Family) -> bool,
+    ) -> Option<(&Class, Option<String>)> {
+        self.classes
+            .iter()
+            .zip(&self.patterns)
+            .filter(|(class, _)| wanted(class.family))
+            .find_map(|(class, patterns)| {
+                let found = patterns
+                    .texts
+                    .iter()
+                    .find_map(|pattern| pattern.captures(text))?;
+                Some((
+                    class,
+                    found.name("value").map(|part| part.as_str().to_owned()),
+                ))
+            })
     }
 
     /// The class whose condition patterns match in any file.
     pub(super) fn class_of_condition(&self, condition: &str) -> Option<&Class> {
         let mut all = self.classes.iter().zip(&self.patterns);
-        all.find(|(_, patterns)| patterns.conditions.iter().any(|pattern| pattern.is_match(condition))).map(|(class, _)| class)
+        all.find(|(_, patterns)| {
+            patterns
+                .conditions
+                .iter()
+                .any(|pattern| pattern.is_match(condition))
+        })
+        .map(|(class, _)| class)
     }
 
     /// The only class in which an operator fails by a device-side assertion.
@@ -330,7 +377,10 @@ impl Catalog {
         let mut found = self.classes.iter().filter(|class| {
             class.family == Family::DeviceAssert
                 && class.class != "offset_overflow"
-                && class.operators.iter().any(|listed| names.contains(&listed.name.as_str()))
+                && class
+                    .operators
+                    .iter()
+                    .any(|listed| names.contains(&listed.name.as_str()))
         });
         let first = found.next();
         if found.next().is_some() { None } else { first }
@@ -348,7 +398,17 @@ impl Catalog {
         let mut found = Vec::new();
         for class in &self.classes {
             for entry in &class.asserts {
-                let best = entry.shapes().filter_map(|shape| shape.fits(class, entry, file, function, condition, form.as_deref(), message));
+                let best = entry.shapes().filter_map(|shape| {
+                    shape.fits(
+                        class,
+                        entry,
+                        file,
+                        function,
+                        condition,
+                        form.as_deref(),
+                        message,
+                    )
+                });
                 if let Some(known) = best.max_by_key(|known| known.exactness) {
                     found.push(known);
                 }
@@ -390,7 +450,11 @@ impl Entry {
         });
         let aliases = self.aliases.iter().map(|alias| Shape {
             file: alias.file.as_deref().unwrap_or(&self.file),
-            functions: if alias.functions.is_empty() { &self.functions } else { &alias.functions },
+            functions: if alias.functions.is_empty() {
+                &self.functions
+            } else {
+                &alias.functions
+            },
             condition: alias.condition.as_deref().unwrap_or(&self.condition),
             message: alias.message.as_deref().unwrap_or(&self.message),
             keeps: false,
@@ -415,7 +479,9 @@ impl Shape<'_> {
             return None;
         }
         let at = match function {
-            Some(name) if !self.functions.is_empty() => Some(self.functions.iter().position(|known| known == name)?),
+            Some(name) if !self.functions.is_empty() => {
+                Some(self.functions.iter().position(|known| known == name)?)
+            }
             _ => None,
         };
         let exactness = match form {
@@ -428,7 +494,11 @@ impl Shape<'_> {
             None => 0,
         };
         let today = match (at, function) {
-            (Some(index), _) => entry.functions.get(index).or(entry.functions.first()).cloned(),
+            (Some(index), _) => entry
+                .functions
+                .get(index)
+                .or(entry.functions.first())
+                .cloned(),
             (None, Some(name)) => Some(name.to_owned()),
             (None, None) if entry.functions.len() == 1 => entry.functions.first().cloned(),
             (None, None) => None,
@@ -438,7 +508,11 @@ impl Shape<'_> {
             entry,
             file: &entry.file,
             function: today,
-            condition: if self.keeps { condition.map(str::to_owned) } else { Some(entry.condition.clone()) },
+            condition: if self.keeps {
+                condition.map(str::to_owned)
+            } else {
+                Some(entry.condition.clone())
+            },
             exactness,
         })
     }
@@ -447,17 +521,30 @@ impl Shape<'_> {
 /// A name as users write it: internal prefixes and overloads gone.
 fn public_name(spelling: &str) -> String {
     let text = spelling.trim().replace("::", ".");
-    let text = text.strip_prefix("torch.ops.aten.").map(|rest| format!("aten.{rest}")).unwrap_or(text);
-    let text = ["torch._C._VariableFunctions.", "_VariableFunctionsClass.", "torch._VariableFunctions."]
-        .iter()
-        .find_map(|start| text.strip_prefix(start))
-        .map(|rest| format!("torch.{rest}"))
+    let text = text
+        .strip_prefix("torch.ops.aten.")
+        .map(|rest| format!("aten.{rest}"))
         .unwrap_or(text);
-    let text = ["torch._C.TensorBase.", "torch._C._TensorBase.", "_TensorBase.", "TensorBase.", "Tensor."]
-        .iter()
-        .find_map(|start| text.strip_prefix(start))
-        .map(|rest| format!("torch.Tensor.{rest}"))
-        .unwrap_or(text);
+    let text = [
+        "torch._C._VariableFunctions.",
+        "_VariableFunctionsClass.",
+        "torch._VariableFunctions.",
+    ]
+    .iter()
+    .find_map(|start| text.strip_prefix(start))
+    .map(|rest| format!("torch.{rest}"))
+    .unwrap_or(text);
+    let text = [
+        "torch._C.TensorBase.",
+        "torch._C._TensorBase.",
+        "_TensorBase.",
+        "TensorBase.",
+        "Tensor.",
+    ]
+    .iter()
+    .find_map(|start| text.strip_prefix(start))
+    .map(|rest| format!("torch.Tensor.{rest}"))
+    .unwrap_or(text);
     match text.strip_prefix("aten.") {
         Some(rest) => format!("aten.{}", rest.split('.').next().unwrap_or(rest)),
         None => text,
@@ -489,9 +576,16 @@ mod tests {
             for part in [&class.mistakes, &class.check, &class.mend] {
                 assert!(!part.is_empty(), "{} lacks advice", class.class);
             }
-            let listed: Vec<&str> = class.operators.iter().map(|operator| operator.name.as_str()).collect();
+            let listed: Vec<&str> = class
+                .operators
+                .iter()
+                .map(|operator| operator.name.as_str())
+                .collect();
             for name in &listed {
-                assert!(catalog.operators.contains_key(*name), "{name} is no canonical operator");
+                assert!(
+                    catalog.operators.contains_key(*name),
+                    "{name} is no canonical operator"
+                );
             }
             for entry in &class.asserts {
                 assert!(ids.insert(&entry.id), "{} twice", entry.id);
@@ -512,7 +606,12 @@ mod tests {
                     let message = (!shape.message.is_empty()).then_some(shape.message);
                     let function = shape.functions.first().map(String::as_str);
                     let found = catalog.known(shape.file, function, Some(shape.condition), message);
-                    assert!(found.iter().any(|known| known.entry.id == entry.id), "{} {}", entry.id, shape.condition);
+                    assert!(
+                        found.iter().any(|known| known.entry.id == entry.id),
+                        "{} {}",
+                        entry.id,
+                        shape.condition
+                    );
                 }
             }
         }
@@ -529,18 +628,30 @@ mod tests {
             ("torch.nn.functional.embedding", "aten.embedding.default"),
             ("torch.Tensor.__setitem__", "torch.Tensor.index_put_"),
             ("torch.Tensor.__getitem__", "torch.ops.aten.index.Tensor"),
-            ("_VariableFunctionsClass._assert_async", "torch._assert_async"),
+            (
+                "_VariableFunctionsClass._assert_async",
+                "torch._assert_async",
+            ),
             ("torch.bernoulli", "torch.Tensor.bernoulli_"),
             ("torch.autograd.backward", "torch.Tensor.backward"),
-            ("torch.nn.functional.cross_entropy", "aten.nll_loss_forward.default"),
+            (
+                "torch.nn.functional.cross_entropy",
+                "aten.nll_loss_forward.default",
+            ),
             ("mine.op", "mine.op_"),
         ] {
             assert!(catalog.same_operator(one, other), "{one} {other}");
         }
         for (one, other) in [
-            ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss"),
+            (
+                "torch.nn.functional.cross_entropy",
+                "torch.nn.functional.nll_loss",
+            ),
             ("torch.Tensor.__getitem__", "torch.Tensor.__setitem__"),
-            ("torch.nn.functional.embedding", "torch.nn.functional.embedding_bag"),
+            (
+                "torch.nn.functional.embedding",
+                "torch.nn.functional.embedding_bag",
+            ),
             ("torch.Tensor.scatter_", "torch.Tensor.scatter_add_"),
             ("torch.nn.functional.cross_entropy", "torch.Tensor.backward"),
             ("mine.gather", "torch.gather"),
@@ -553,20 +664,44 @@ mod tests {
     fn texts_of_the_cpu_name_class_value_and_limit() {
         let catalog = Catalog::embedded();
         let read = |operator: Option<&str>, text: &str| {
-            let found = catalog.class_of_cpu_text(operator, text).unwrap_or_else(|| panic!("nothing in {text}"));
+            let found = catalog
+                .class_of_cpu_text(operator, text)
+                .unwrap_or_else(|| panic!("nothing in {text}"));
             (found.class, found.value, found.limit)
         };
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(read(None, "Target 10 is out of bounds."), ("label_out_of_range".to_owned(), some("10"), None));
+        assert_eq!(
+            read(None, "Target 10 is out of bounds."),
+            ("label_out_of_range".to_owned(), some("10"), None)
+        );
         let gather = "index 9 is out of bounds for dimension 1 with size 5";
-        assert_eq!(read(Some("torch.gather"), gather), ("index_out_of_range".to_owned(), some("9"), some("5")));
+        assert_eq!(
+            read(Some("torch.gather"), gather),
+            ("index_out_of_range".to_owned(), some("9"), some("5"))
+        );
         let bag = "Index 1 of input takes value 5 which is not in the valid range [0, 3)";
-        assert_eq!(read(None, bag), ("index_out_of_range".to_owned(), some("5"), some("3")));
-        let offsets = "offsets[-1] can not be greater than input's length 2 but got offsets[-1] of 7";
-        assert_eq!(read(Some("torch.nn.functional.embedding_bag"), offsets).0, "embedding_bag_offsets");
+        assert_eq!(
+            read(None, bag),
+            ("index_out_of_range".to_owned(), some("5"), some("3"))
+        );
+        let offsets =
+            "offsets[-1] can not be greater than input's length 2 but got offsets[-1] of 7";
+        assert_eq!(
+            read(Some("torch.nn.functional.embedding_bag"), offsets).0,
+            "embedding_bag_offsets"
+        );
         let rows = "`0 <= col_indices < ncols` is not satisfied.";
-        assert_eq!(read(Some("torch.sparse_csr_tensor"), rows).0, "sparse_invariants");
-        assert_eq!(read(None, "argument #2 'target' is out of range").0, "label_out_of_range");
-        assert_eq!(catalog.class_of_cpu_text(None, "name 'x' is not defined"), None);
+        assert_eq!(
+            read(Some("torch.sparse_csr_tensor"), rows).0,
+            "sparse_invariants"
+        );
+        assert_eq!(
+            read(None, "argument #2 'target' is out of range").0,
+            "label_out_of_range"
+        );
+        assert_eq!(
+            catalog.class_of_cpu_text(None, "name 'x' is not defined"),
+            None
+        );
     }
 }

@@ -59,9 +59,14 @@ pub(super) fn last(output: &str) -> Option<Raised> {
     }
     let tail = &output[from..];
     let all: Vec<_> = RAISED.captures_iter(tail).collect();
-    let kind = |found: &regex::Captures<'_>| found.get(1).map_or("", |part| part.as_str()).to_owned();
+    let kind =
+        |found: &regex::Captures<'_>| found.get(1).map_or("", |part| part.as_str()).to_owned();
     let is_own = |name: &str| name.starts_with("torch.") || !name.contains('.');
-    let chosen = all.iter().rev().find(|found| is_own(&kind(found))).or(all.last());
+    let chosen = all
+        .iter()
+        .rev()
+        .find(|found| is_own(&kind(found)))
+        .or(all.last());
     let found = match chosen {
         Some(found) => found,
         None => &TERMINATED.captures_iter(tail).last()?,
@@ -72,17 +77,33 @@ pub(super) fn last(output: &str) -> Option<Raised> {
         end -= 1;
     }
     let head = &tail[..whole.start()];
-    let start = head.rfind("Traceback (most recent call last):").unwrap_or(whole.start());
+    let start = head
+        .rfind("Traceback (most recent call last):")
+        .unwrap_or(whole.start());
     let frames = FRAME
         .captures_iter(&head[start..])
         .map(|found| {
-            let part = |group: usize| found.get(group).map_or("", |part| part.as_str()).trim().to_owned();
-            Frame { file: part(1), function: part(3), code: part(4) }
+            let part = |group: usize| {
+                found
+                    .get(group)
+                    .map_or("", |part| part.as_str())
+                    .trim()
+                    .to_owned()
+            };
+            Frame {
+                file: part(1),
+                function: part(3),
+                code: part(4),
+            }
         })
         .collect();
     Some(Raised {
         kind: kind(found),
-        message: found.get(2).map_or("", |part| part.as_str()).trim().to_owned(),
+        message: found
+            .get(2)
+            .map_or("", |part| part.as_str())
+            .trim()
+            .to_owned(),
         rest: tail[whole.end()..end].to_owned(),
         frames,
     })
@@ -96,7 +117,9 @@ impl Raised {
 
     /// Whether CUDA's hints are there, so that the lack of the asynchronous one says that launches were blocking.
     pub(super) fn has_hints(&self) -> bool {
-        ["TORCH_USE_CUDA_DSA", "Search for `cuda"].iter().any(|hint| self.rest.contains(hint) || self.message.contains(hint))
+        ["TORCH_USE_CUDA_DSA", "Search for `cuda"]
+            .iter()
+            .any(|hint| self.rest.contains(hint) || self.message.contains(hint))
     }
 }
 
@@ -127,7 +150,10 @@ mod tests {
     fn the_last_exception_wins_and_prefixes_are_passed_over() {
         let text = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g(x)\nValueError: one\n\n[rank0]: Traceback (most recent call last):\n[rank0]:   File \"b.py\", line 2, in <module>\n[rank0]:     h(y)\n[rank0]: RuntimeError: CUDA error: device-side assert triggered\n[rank0]: CUDA kernel errors might be asynchronously reported at some other API call\n";
         let raised = last(text).expect("an exception");
-        assert_eq!((raised.kind.as_str(), raised.message.as_str()), ("RuntimeError", "CUDA error: device-side assert triggered"));
+        assert_eq!(
+            (raised.kind.as_str(), raised.message.as_str()),
+            ("RuntimeError", "CUDA error: device-side assert triggered")
+        );
         assert!(raised.is_asynchronous());
         assert_eq!(raised.frames.len(), 1);
         assert_eq!(raised.frames[0].code, "h(y)");

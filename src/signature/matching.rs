@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{CUDA_ERROR, Catalog, Family, Match, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition};
+use super::{
+    CUDA_ERROR, Catalog, Family, Match, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition,
+};
 
 impl Signature {
     /// Whether two signatures are the same failure at that level.
@@ -17,7 +19,9 @@ impl Signature {
         }
         let loose = self.same_class(other);
         let normal = || self.same_operator(other) && self.same_place_where_class_says_little(other);
-        let strict = || self.file == other.file && self.function == other.function && self.same_condition(other);
+        let strict = || {
+            self.file == other.file && self.function == other.function && self.same_condition(other)
+        };
         match level {
             Match::Loose => loose,
             Match::Normal => loose && normal(),
@@ -32,12 +36,25 @@ impl Signature {
 
     /// Operators that can fire the assertion; empty where that is not known.
     pub fn possible_operators(&self) -> Vec<&'static str> {
-        self.known().iter().flat_map(|known| &known.entry.operators).map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
+        self.known()
+            .iter()
+            .flat_map(|known| &known.entry.operators)
+            .map(String::as_str)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     fn known(&self) -> Vec<super::catalog::Known<'static>> {
-        let Some(file) = &self.file else { return Vec::new() };
-        Catalog::embedded().known(file, self.function.as_deref(), self.condition.as_deref(), None)
+        let Some(file) = &self.file else {
+            return Vec::new();
+        };
+        Catalog::embedded().known(
+            file,
+            self.function.as_deref(),
+            self.condition.as_deref(),
+            None,
+        )
     }
 
     /// Classes that it may be: several only where the operator is not known and the assertion serves several.
@@ -52,7 +69,10 @@ impl Signature {
     fn same_class(&self, other: &Signature) -> bool {
         if self.class == UNNAMED_ASSERT || other.class == UNNAMED_ASSERT {
             // Without an assertion line only the operator tells failures apart.
-            return self.class == other.class && self.operator.is_some() && other.operator.is_some() && self.same_operator(other);
+            return self.class == other.class
+                && self.operator.is_some()
+                && other.operator.is_some()
+                && self.same_operator(other);
         }
         if self.class == other.class {
             return true;
@@ -82,7 +102,8 @@ impl Signature {
 
     /// Classes that hold unlike failures need the place as well.
     fn same_place_where_class_says_little(&self, other: &Signature) -> bool {
-        let function = self.function.is_none() || other.function.is_none() || self.function == other.function;
+        let function =
+            self.function.is_none() || other.function.is_none() || self.function == other.function;
         match self.family {
             Family::DeviceAssert if self.class == UNKNOWN_ASSERT => {
                 self.file == other.file && function && self.same_condition(other)
