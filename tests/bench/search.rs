@@ -170,7 +170,15 @@ fn main() {
     println!("Mean runs over {PROGRAMS} random programs; limit = {SLACK} x figure; wasted runs are counted.");
     println!(
         "{:<33}{:<23}{:>7}{:>8}{:>7}{:>5}{:>7}   {:<25}{:<25}",
-        "case", "proof", "figure", "mean", "ratio", "p90", "bound", "rounds at 1 / 4 / 8 / 16", "runs at 1 / 4 / 8 / 16"
+        "case",
+        "proof",
+        "figure",
+        "mean",
+        "ratio",
+        "p90",
+        "bound",
+        "rounds at 1 / 4 / 8 / 16",
+        "runs at 1 / 4 / 8 / 16"
     );
     let mut failed = 0;
     for row in rows() {
