@@ -395,14 +395,12 @@ impl Odd {
     }
 }
 
+type Whole<F> = Then<Progression<HardEdges>, Sweep<WithDependents>, F>;
+
 fn whole(
     problem: Problem<HardEdges>,
     certify: Certify,
-) -> Then<
-    Progression<HardEdges>,
-    Sweep<WithDependents>,
-    impl Fn(&Progression<HardEdges>) -> Sweep<WithDependents> + Clone,
-> {
+) -> Whole<impl Fn(&Progression<HardEdges>) -> Sweep<WithDependents> + Clone> {
     let required = problem.required.clone();
     Then::new(Progression::new(problem), move |found: &Progression<HardEdges>| {
         Sweep::new(found.best().clone(), removals(found, &required, certify), certify)
