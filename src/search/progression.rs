@@ -52,7 +52,10 @@ impl HardEdges {
 
     /// All edges, `(user, definer)`.
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.definers.iter().enumerate().flat_map(|(user, definers)| definers.iter().map(move |&definer| (user, definer)))
+        self.definers
+            .iter()
+            .enumerate()
+            .flat_map(|(user, definers)| definers.iter().map(move |&definer| (user, definer)))
     }
 
     fn reach(&self, from: Vec<usize>, reached: &mut Set, within: &Set) -> Vec<usize> {
@@ -173,6 +176,8 @@ pub struct Progression<C> {
 const SOFT_FACTOR: f64 = 4.0;
 /// Soft edges are followed so far when statements are moved to the front.
 const SOFT_DEPTH: usize = 3;
+/// Of two splits that differ by no more than this the earlier is taken, so that rounding decides nothing.
+const ROUNDING: f64 = 1e-9;
 /// The least share of the mean weight that an element keeps, so that a bad prior costs a few runs, not many.
 const LEAST_WEIGHT: f64 = 0.02;
 
@@ -355,7 +360,8 @@ impl<C: Closures> Progression<C> {
                     } else if self.known_miss(&keep) {
                         self.phase = Phase::Probes;
                     } else {
-                        let (expect, why) = if self.learned.len() > self.required { (0.6, "learned") } else { (0.8, "slice") };
+                        let (expect, why) =
+                            if self.learned.len() > self.required { (0.6, "learned") } else { (0.8, "slice") };
                         return Some(Open { ask: Ask { keep, expect, why }, middle: 0 });
                     }
                 }
@@ -405,7 +411,7 @@ impl Boundary {
             sum += self.rungs[middle - 1].weight;
             let share = if total > 0.0 { sum / total } else { 0.5 };
             let off = (share - 0.5).abs();
-            if off < best.1 {
+            if off + ROUNDING < best.1 {
                 best = (middle, off, share);
             }
         }

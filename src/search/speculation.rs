@@ -54,7 +54,7 @@ pub struct Estimates {
 }
 
 /// Questions looked at for each worker to find those in flight again; what is not found by then is out of reach.
-const LOOK_FURTHER: usize = 16;
+const LOOK_FURTHER: usize = 8;
 /// Runs that the machine's expectation counts for.
 const EXPECT_RUNS: f64 = 6.0;
 

@@ -175,8 +175,7 @@ impl<R: Removals> Sweep<R> {
     }
 
     fn implied(&self, keep: &Set) -> bool {
-        self.certify == Certify::Sinks
-            && self.past.iter().any(|(set, past)| *past == Past::Miss && keep.is_subset(set))
+        self.certify == Certify::Sinks && self.past.iter().any(|(set, past)| *past == Past::Miss && keep.is_subset(set))
     }
 
     /// The first removal of `element` that needs a run, or else the proof that none does.
@@ -229,7 +228,8 @@ impl<R: Removals> Sweep<R> {
             if elements.len() == self.group {
                 break;
             }
-            if let Some(removal) = self.removals.of(element, &self.present).into_iter().find(|removal| !removal.certain) {
+            if let Some(removal) = self.removals.of(element, &self.present).into_iter().find(|removal| !removal.certain)
+            {
                 drop = drop.union(&removal.drop);
                 elements.push(element);
             }

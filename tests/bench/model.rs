@@ -104,8 +104,8 @@ impl Program {
             let mut needed = vec![crash];
             needed.extend((1..shape.sinks).map(|_| random.below(crash)));
             let closures: Vec<BTreeSet<usize>> = needed.iter().map(|&sink| closure(&needs, sink)).collect();
-            let alone = (0..needed.len())
-                .all(|a| (0..needed.len()).all(|b| a == b || !closures[a].contains(&needed[b])));
+            let alone =
+                (0..needed.len()).all(|a| (0..needed.len()).all(|b| a == b || !closures[a].contains(&needed[b])));
             let core: BTreeSet<usize> = closures.into_iter().flatten().collect();
             if alone && (8..=12).contains(&core.len()) {
                 return Some(Self::finish(shape, needs, crash, needed, core, random));

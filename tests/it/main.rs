@@ -1,2 +1,4 @@
-fn main() {}
+//! The integration tests, one binary.
+
 mod program;
+mod search;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use model::{Program, Random, Shape};
 use reduce::search::halving::{Halving, Proposal};
 use reduce::search::machine::{Answer, Ask, Machine, Set, Step, Then};
-use reduce::search::progression::{Closures, HardEdges, Probe, Problem, Progression};
+use reduce::search::progression::{HardEdges, Probe, Problem, Progression};
 use reduce::search::speculation::{Adopted, Speculation};
 use reduce::search::sweep::{Certify, Reach, Removal, Removals, Sweep, WithDependents};
 
@@ -68,9 +68,8 @@ mod progression {
     #[test]
     fn a_named_error_adds_its_edge_without_a_search() {
         let mut machine = Progression::new(problem(20, &[19], &[(7, 2)]));
-        let asked = drive(&mut machine, |keep| {
-            if keep.contains(7) { Answer::Hit } else { Answer::Named(vec![(19, 7)]) }
-        });
+        let asked =
+            drive(&mut machine, |keep| if keep.contains(7) { Answer::Hit } else { Answer::Named(vec![(19, 7)]) });
         assert_eq!(asked, [vec![19], vec![2, 7, 19]]);
         assert_eq!(machine.closures().definers(19), [7]);
     }
@@ -90,7 +89,7 @@ mod progression {
         let asked = drive(&mut machine, |keep| {
             if keep.contains(1) { Answer::Hit } else { Answer::Named(vec![(3, 3), (99, 1), (3, 99), (2, 0)]) }
         });
-        assert_eq!(asked, [vec![3], vec![0, 1, 3], vec![0, 3], vec![1, 3]]);
+        assert_eq!(asked, [vec![3], vec![0, 3], vec![0, 1, 3], vec![1, 3]]);
         assert_eq!(elements(machine.best()), [1, 3]);
     }
 
@@ -107,12 +106,10 @@ mod progression {
     fn mutual_recursion_is_one_step_and_forward_references_come_before_their_users() {
         let mut machine = Progression::new(problem(7, &[6], &[(1, 3), (3, 1), (0, 4)]));
         let asked = drive(&mut machine, needs(&[0, 4, 6]));
-        let steps: [&[usize]; 4] = [&[6], &[0, 2, 4, 6], &[0, 4, 6], &[4, 6]];
-        assert_eq!(asked, [steps[0], steps[2], steps[3]], "{steps:?}");
-        for keep in &asked {
-            assert_eq!(keep.contains(&1), keep.contains(&3));
-            assert!(!keep.contains(&0) || keep.contains(&4));
-        }
+        assert_eq!(asked, [vec![6], vec![0, 4, 6], vec![4, 6]], "the steps are 4, 0, 1 with 3, 2, 5");
+        let mut machine = Progression::new(problem(7, &[6], &[(1, 3), (3, 1), (0, 4)]));
+        let asked = drive(&mut machine, needs(&[3, 6]));
+        assert!(asked.iter().all(|keep| keep.contains(&1) == keep.contains(&3)), "{asked:?}");
     }
 
     #[test]
@@ -138,7 +135,8 @@ mod progression {
     fn the_first_probe_that_hits_becomes_the_universe() {
         let probe = |keep: &[usize], why| Probe { keep: Set::of(16, keep.iter().copied()), expect: 0.5, why };
         let mut probed = problem(16, &[15], &[(4, 2)]);
-        probed.probes = vec![probe(&[15], "same"), probe(&[1], "setup"), probe(&[1, 4, 9], "static"), probe(&[0, 5], "late")];
+        probed.probes =
+            vec![probe(&[15], "same"), probe(&[1], "setup"), probe(&[1, 4, 9], "static"), probe(&[0, 5], "late")];
         let mut machine = Progression::new(probed);
         let asked = drive(&mut machine, needs(&[4, 15]));
         let expected: [&[usize]; 5] = [&[15], &[1, 15], &[1, 2, 4, 9, 15], &[1, 2, 4, 15], &[2, 4, 15]];
@@ -193,7 +191,8 @@ mod sweep {
         let mut machine = Sweep::new(Set::of(10, [6, 7, 8, 9]), removals, Certify::Sinks);
         assert_eq!(drive(&mut machine, needs(&[6, 7, 8, 9])), [[6, 7, 8]]);
         assert_eq!(machine.proofs()[&9].run, 1);
-        assert!([6, 7].iter().all(|element| machine.proofs()[element].implied == 1));
+        assert!([7, 8].iter().all(|element| machine.proofs()[element].implied == 1));
+        assert_eq!(machine.proofs()[&6].certain, 1, "without it nothing is left");
     }
 
     #[test]
@@ -235,7 +234,9 @@ mod sweep {
     #[test]
     fn each_removal_of_an_element_is_tried() {
         let mut machine = Sweep::new(Set::full(3), AloneThenPair, Certify::Full);
-        let judge = |keep: &Set| if keep.contains(0) && keep.contains(1) == keep.contains(2) { Answer::Hit } else { Answer::Miss };
+        let judge = |keep: &Set| {
+            if keep.contains(0) && keep.contains(1) == keep.contains(2) { Answer::Hit } else { Answer::Miss }
+        };
         drive(&mut machine, judge);
         assert_eq!(elements(machine.present()), [0]);
     }
@@ -341,7 +342,8 @@ impl Odd {
         let crash = random.below(statements);
         let edges: Vec<(usize, usize)> =
             (0..random.below(2 * statements)).map(|_| (random.below(statements), random.below(statements))).collect();
-        let soft = (0..random.below(statements)).map(|_| (random.below(statements), random.below(statements))).collect();
+        let soft =
+            (0..random.below(statements)).map(|_| (random.below(statements), random.below(statements))).collect();
         let hidden = edges.iter().copied().filter(|_| random.chance(0.2)).collect();
         let needed = (0..random.below(4)).map(|_| random.below(statements)).chain([crash]).collect();
         let whims = [
@@ -393,10 +395,12 @@ impl Odd {
     }
 }
 
+type Whole<F> = Then<Progression<HardEdges>, Sweep<WithDependents>, F>;
+
 fn whole(
     problem: Problem<HardEdges>,
     certify: Certify,
-) -> Then<Progression<HardEdges>, Sweep<WithDependents>, impl Fn(&Progression<HardEdges>) -> Sweep<WithDependents> + Clone> {
+) -> Whole<impl Fn(&Progression<HardEdges>) -> Sweep<WithDependents> + Clone> {
     let required = problem.required.clone();
     Then::new(Progression::new(problem), move |found: &Progression<HardEdges>| {
         Sweep::new(found.best().clone(), removals(found, &required, certify), certify)
@@ -420,7 +424,12 @@ fn check_minimal(present: &Set, removals: &WithDependents, judge: impl Fn(&Set) 
 }
 
 /// `width` workers whose trials end in random order.
-fn in_parallel<M: Machine>(machine: M, width: usize, random: &mut Random, judge: impl Fn(&Set) -> Answer) -> (M, Vec<Adopted>) {
+fn in_parallel<M: Machine>(
+    machine: M,
+    width: usize,
+    random: &mut Random,
+    judge: impl Fn(&Set) -> Answer,
+) -> (M, Vec<Adopted>) {
     let mut search = Speculation::new(machine);
     let mut in_flight: Vec<Set> = Vec::new();
     let mut adopted = Vec::new();
@@ -444,7 +453,7 @@ fn in_parallel<M: Machine>(machine: M, width: usize, random: &mut Random, judge:
 #[test]
 fn on_random_programs_the_core_is_found_and_is_one_minimal() {
     let mut random = Random::new(1);
-    for round in 0..600 {
+    for round in 0..500 {
         let shape = Shape { statements: 40 + random.below(100), sinks: 1 + round % 3, hidden: 0.2, named: 0.5 };
         let program = Program::random(shape, &mut random);
         for certify in [Certify::Full, Certify::Sinks] {
@@ -465,7 +474,7 @@ fn on_random_programs_the_core_is_found_and_is_one_minimal() {
 #[test]
 fn on_odd_programs_result_and_adopted_sequence_are_the_same_for_every_width() {
     let mut random = Random::new(2);
-    for _ in 0..3000 {
+    for _ in 0..1500 {
         let program = Odd::random(&mut random);
         let certify = if random.chance(0.5) { Certify::Full } else { Certify::Sinks };
         let required = Set::of(program.statements, [program.crash]);
