@@ -99,7 +99,7 @@ fn reduce(args: &ReduceArgs) -> ExitCode {
         Ok(ground) => ground,
         Err(code) => return code,
     };
-    let name = args.strategy.clone().unwrap_or_else(|| ground.case.strategy.clone());
+    let name = ground.case.strategy.clone();
     let plan = match Plan::load(&name, &ground.case.folder) {
         Ok(plan) => plan,
         Err(error) => return fail(&error.to_string(), &error.hints, ExitCode::Usage),

@@ -92,6 +92,15 @@ pub enum Notice {
     },
 }
 
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Making { folder, by } => write!(f, "making an environment with {by} in {}", folder.display()),
+            Self::Waiting { folder } => write!(f, "another run is making {}: waiting for it", folder.display()),
+        }
+    }
+}
+
 /// Why there is no interpreter to use.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {

@@ -14,7 +14,7 @@ use crate::harness;
 use crate::ledger::Ledger;
 use crate::oracle::{Bounds, Look, Oracle, Question, Setting};
 use crate::program::{Program, SourceTree};
-use crate::signature::Match;
+use crate::signature::{self, Evidence, Match, Signature};
 use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report};
 use crate::verdict::Seen;
 
@@ -154,12 +154,10 @@ impl<'a> Session<'a> {
     pub fn check_expected(&self, seen: &Seen) -> Result<(), JobError> {
         let expect = &self.ground.case.expect;
         let text = seen.signature.to_string();
-        let differs = |wanted: &Option<String>, found: &Option<String>| match (wanted, found) {
-            (Some(wanted), Some(found)) => !crate::signature::same_condition(wanted, found),
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        if differs(&expect.assertion, &seen.signature.condition) || differs(&expect.kernel, &seen.signature.function) {
+        let signature = &seen.signature;
+        let kernel = expect.kernel.as_ref().is_some_and(|wanted| signature.function.as_ref() != Some(wanted));
+        let assertion = expect.assertion.as_ref().is_some_and(|wanted| !condition_is(wanted, signature));
+        if kernel || assertion {
             let expected = [expect.kernel.clone(), expect.assertion.clone()].into_iter().flatten().collect::<Vec<_>>();
             return Err(JobError::OtherFailure { expected: expected.join(": "), seen: text });
         }
@@ -315,6 +313,16 @@ fn pool_spec(
         scratch: scratch.to_owned(),
         catalog: harness.join("catalog.json"),
     }
+}
+
+/// Whether a condition as somebody wrote it is that of a failure: both are brought to the same form.
+fn condition_is(wanted: &str, signature: &Signature) -> bool {
+    let file = signature.file.as_deref().unwrap_or("unknown");
+    let function = signature.function.as_deref().unwrap_or("operator()");
+    let line = format!("{file}:1: {function}: block: [0,0,0], thread: [0,0,0] Assertion `{wanted}` failed.");
+    let parsed = signature::parse(&Evidence { stderr: &line, ..Evidence::default() });
+    let verbatim = signature.condition.as_deref() == Some(wanted) || signature.message.as_deref() == Some(wanted);
+    verbatim || parsed.is_some_and(|parsed| parsed.condition == signature.condition)
 }
 
 /// A path relative to a root, with `/`; `None` outside it.

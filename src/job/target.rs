@@ -1,9 +1,7 @@
 //! From what preflight found to what the search keeps: the target of the verdicts and what the graph may know.
 
-use std::collections::BTreeSet;
-
 use crate::evidence::Found;
-use crate::program::{Observed, Program, StmtId, StmtKind};
+use crate::program::{Observed, Program, StmtKind};
 use crate::signature::Match;
 use crate::trial::Frame;
 use crate::verdict::{Target, statements};
@@ -21,34 +19,17 @@ pub fn aim(original: &Program, found: &Found, level: Match) -> Target {
 
 /// What the trace saw, in statements of the original.
 pub fn observed(original: &Program, found: &Found, argv: &[String]) -> Observed {
-    let mut executed = BTreeSet::new();
-    let mut first: Vec<(u64, StmtId)> = Vec::new();
-    for (file, lines) in &found.trace.executed {
-        for (line, sequence, _) in lines {
-            for statement in original.statements_on(file, *line) {
-                if executed.insert(statement) {
-                    first.push((*sequence, statement));
-                }
-            }
-        }
-    }
-    first.sort_unstable();
-    let mut calls = BTreeSet::new();
-    for (caller_file, caller_line, callee_file, callee_line, _) in &found.trace.calls {
-        let caller = original.statement_at(caller_file, *caller_line);
-        let callee = original.statement_at(callee_file, *callee_line);
-        if let (Some(caller), Some(callee)) = (caller, callee)
-            && original.statement(callee).kind == StmtKind::FunctionDef
-        {
-            calls.insert((caller, callee));
-        }
-    }
-    let locate = |frame: &Frame| original.statement_at(&frame.file, frame.line);
-    Observed {
-        executed,
-        calls: calls.into_iter().collect(),
-        crash: statements(&found.frames, &locate),
-        first: first.into_iter().map(|(_, statement)| statement).collect(),
-        argv: argv.to_vec(),
-    }
+    let calls: Vec<(String, u32, String, u32)> = found
+        .trace
+        .calls
+        .iter()
+        .map(|(file, line, callee, first, _)| (file.clone(), *line, callee.clone(), *first))
+        .filter(|(_, _, callee, first)| {
+            original.statement_at(callee, *first).is_some_and(|id| original.statement(id).kind == StmtKind::FunctionDef)
+        })
+        .collect();
+    let crash: Vec<(String, u32)> = found.frames.iter().map(|frame| (frame.file.clone(), frame.line)).collect();
+    let mut observed = Observed::from_lines(original, &found.trace.executed, &calls, &crash, argv);
+    observed.crash.dedup();
+    observed
 }

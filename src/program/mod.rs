@@ -6,13 +6,21 @@
 
 mod edit;
 mod encoding;
+mod flow;
+mod infer;
 pub mod join;
+mod modules;
+mod names;
 mod parse;
 pub(crate) mod python;
+mod reach;
 mod source;
 mod statement;
+mod walk;
 
 pub use encoding::Encoding;
+pub use flow::{Graph, Missing, Need, Observed, Provenance, Strength};
+pub use names::Names;
 pub use parse::{Opaque, Origin, ParseError, Program};
 pub(crate) use parse::{arms_of, body_of};
 pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};

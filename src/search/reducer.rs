@@ -16,7 +16,7 @@ use crate::candidate::Candidate;
 use crate::oracle::Question;
 use crate::passes::{Facts, Proposal, combine};
 use crate::plan::Plan;
-use crate::program::{Graph, Observed, Program, SourceTree, StmtId, StmtSet};
+use crate::program::{Graph, Missing as MissingKind, Observed, Program, SourceTree, StmtId, StmtSet, Strength};
 use crate::trial::{Frame, Missing};
 use crate::verdict::Verdict;
 
@@ -244,7 +244,14 @@ impl Reducer {
             .and_then(|statement| program.origin(statement))
             .and_then(|origin| original.at_origin(&origin));
         let Some(user) = user else { return Answer::Miss };
-        let definers = self.ground.graph.definers_of(&missing.name, &missing.kind);
+        let kind = match missing.kind.as_str() {
+            "name" | "unbound" => MissingKind::Name,
+            "attribute" => MissingKind::Attribute,
+            "key" => MissingKind::Key,
+            "module" => MissingKind::Module,
+            _ => return Answer::Miss,
+        };
+        let definers = self.ground.graph.definers_of(&missing.name, kind);
         let mut edges: Vec<(usize, usize)> = definers
             .into_iter()
             .filter(|definer| *definer != user)
@@ -319,8 +326,9 @@ impl Reducer {
         let Ground { original, observed, .. } = &*self.ground;
         let program = &self.best.program;
         let Some(failing) = observed.crash.last() else { return BTreeSet::new() };
-        let until = observed.first.iter().position(|id| id == failing).unwrap_or_default();
-        let before: BTreeSet<StmtId> = observed.first.iter().take(until + 1).copied().collect();
+        let Some(until) = observed.first.get(failing) else { return BTreeSet::new() };
+        let before: BTreeSet<StmtId> =
+            observed.first.iter().filter(|(_, first)| *first <= until).map(|(id, _)| *id).collect();
         let ran = |id: &StmtId| {
             let origin = program.origin(*id).and_then(|origin| original.at_origin(&origin));
             origin.is_some_and(|before_edit| before.contains(&before_edit))
@@ -355,7 +363,12 @@ impl Reducer {
 fn slice(ground: &Ground) -> Progression<HardEdges> {
     let Ground { original, observed, graph, .. } = ground;
     let count = original.statements().len();
-    let pair = |(user, definer): (StmtId, StmtId)| (user.index(), definer.index());
+    let edges = |wanted: Strength| {
+        let edges = graph.edges().into_iter();
+        let of_strength = edges.filter(move |(_, _, need)| need.strength == wanted);
+        of_strength.map(|(user, definer, _)| (user.index(), definer.index()))
+    };
+    let containment = original.statements().iter().filter_map(|one| Some((one.id.index(), one.parent?.index())));
     let required = Set::of(count, observed.crash.iter().map(|id| id.index()));
     let executed = Set::of(count, observed.executed.iter().map(|id| id.index()));
     let mut probes = Vec::new();
@@ -366,8 +379,8 @@ fn slice(ground: &Ground) -> Progression<HardEdges> {
     Progression::new(Problem {
         universe: Set::full(count),
         required,
-        closures: HardEdges::new(count, graph.hard_edges().map(pair)),
-        soft: graph.soft_edges().map(pair).collect(),
+        closures: HardEdges::new(count, edges(Strength::Hard).chain(containment)),
+        soft: edges(Strength::Soft).collect(),
         probes,
         weights,
     })

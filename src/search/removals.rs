@@ -55,7 +55,7 @@ impl StatementRemovals {
                         continue;
                     }
                     readers.extend(&inside[reader.index()]);
-                    let shadowed = names.binds(statement.id).any(is_builtin);
+                    let shadowed = names.facts[statement.id.index()].binds.iter().any(|name| is_builtin(name));
                     if !shadowed && before.contains(reader) && surely_reads(program, *reader) {
                         sure.push(reader.index());
                     }
