@@ -4,7 +4,16 @@
 //! Invariant: text that no edit touches keeps its bytes and knows where it stood in the original.
 //! Must not run code, print, or let a name of the parser's crates out of `python.rs`.
 
+mod attributes;
 mod edit;
+mod flow;
+mod idioms;
+mod infer;
+mod link;
+mod modules;
+mod reach;
+mod names;
+mod walk;
 mod encoding;
 mod parse;
 pub(crate) mod python;
@@ -12,6 +21,8 @@ mod source;
 mod statement;
 
 pub use encoding::Encoding;
+pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
+pub use names::Names;
 pub use parse::{Opaque, Origin, ParseError, Program};
 pub(crate) use parse::{arms_of, body_of};
 pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};
