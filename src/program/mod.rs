@@ -4,11 +4,14 @@
 //! Invariant: text that no edit touches keeps its bytes and knows where it stood in the original.
 //! Must not run code, print, or let a name of the parser's crates out of `python.rs`.
 
+mod attributes;
 mod edit;
 mod encoding;
 mod flow;
+mod idioms;
 mod infer;
 pub mod join;
+mod link;
 mod modules;
 mod names;
 mod parse;
@@ -19,7 +22,7 @@ mod statement;
 mod walk;
 
 pub use encoding::Encoding;
-pub use flow::{Graph, Missing, Need, Observed, Provenance, Strength};
+pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
 pub use names::Names;
 pub use parse::{Opaque, Origin, ParseError, Program};
 pub(crate) use parse::{arms_of, body_of};
