@@ -176,10 +176,14 @@ def _refuse_other_bytes(text, filename):
         bad = error.start
     if any(re.match(rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+", line) for line in text.split(b"\n")[:2]):
         return
-    page = "http://python.org/dev/peps/pep-0263/" if sys.version_info < (3, 11) \
-        else "https://peps.python.org/pep-0263/"
-    raise SyntaxError("Non-UTF-8 code starting with '\\x%.2x' in file %s on line %d, but no encoding declared; see %s "
-                      "for details" % (text[bad], filename, text.count(b"\n", 0, bad) + 1, page))
+    line = text.count(b"\n", 0, bad) + 1
+    page = "https://peps.python.org" if sys.version_info >= (3, 11) else "https://python.org/dev/peps"
+    if sys.version_info < (3, 9):
+        page = "http://python.org/dev/peps"
+    shown = line + 1 if sys.version_info[:2] == (3, 10) else line       # 3.10 counts one too many
+    message = ("Non-UTF-8 code starting with '\\x%.2x' in file %s on line %d, but no encoding declared; see "
+               "%s/pep-0263/ for details" % (text[bad], filename, shown, page))
+    raise SyntaxError(message, (filename, line, None, None)) if sys.version_info < (3, 9) else SyntaxError(message)
 
 
 def _is_archive(path):
