@@ -53,8 +53,11 @@ def _guarded(look, value):
 def _syntax_in(value):
     if not isinstance(value, SyntaxError):
         return None
-    return {"file": report.relative(value.filename or "") or value.filename, "line": value.lineno,
-            "message": str(value.msg)}
+    name, line = value.filename, value.lineno
+    found = re.search(r" in file (.*) on line (\d+)", str(value.msg))
+    if name is None and found:
+        name, line = found.group(1), int(found.group(2))
+    return {"file": report.relative(name or "") or name, "line": line, "message": str(value.msg)}
 
 
 _ATTRIBUTE = (

@@ -9,6 +9,7 @@ import builtins
 import importlib
 import json
 import os
+import re
 import runpy
 import signal
 import sys
@@ -158,11 +159,31 @@ def _start(spec):
         sys.stderr.write("%s: can't open file %r: [Errno %s] %s\n" % (sys.executable, filename, error.errno,
                                                                      error.strerror))
         raise SystemExit(2)
+    _refuse_other_bytes(text, filename)
     namespace = sys.modules["__main__"].__dict__
     namespace["__loader__"] = SourceFileLoader("__main__", filename)
     namespace["__file__"] = filename
     namespace["__cached__"] = None
     exec(compile(text, filename, "exec", dont_inherit=True), namespace)
+
+
+def _refuse_other_bytes(text, filename):
+    """Python reads a script more strictly than `compile` does: without a declared encoding it must be UTF-8."""
+    try:
+        text.decode("utf-8")
+        return
+    except UnicodeDecodeError as error:
+        bad = error.start
+    if any(re.match(rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+", line) for line in text.split(b"\n")[:2]):
+        return
+    line = text.count(b"\n", 0, bad) + 1
+    page = "https://peps.python.org" if sys.version_info >= (3, 11) else "https://python.org/dev/peps"
+    if sys.version_info < (3, 9):
+        page = "http://python.org/dev/peps"
+    shown = line + 1 if sys.version_info[:2] == (3, 10) else line       # 3.10 counts one too many
+    message = ("Non-UTF-8 code starting with '\\x%.2x' in file %s on line %d, but no encoding declared; see "
+               "%s/pep-0263/ for details" % (text[bad], filename, shown, page))
+    raise SyntaxError(message, (filename, line, None, None)) if sys.version_info < (3, 9) else SyntaxError(message)
 
 
 def _is_archive(path):
