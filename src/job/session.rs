@@ -14,7 +14,7 @@ use crate::harness;
 use crate::ledger::Ledger;
 use crate::oracle::{Bounds, Look, Oracle, Question, Setting};
 use crate::program::{Program, SourceTree};
-use crate::signature::{self, Evidence, Match, Signature};
+use crate::signature::{self, Catalog, Evidence, Match, Signature};
 use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report};
 use crate::verdict::Seen;
 
@@ -56,6 +56,8 @@ impl<'a> Session<'a> {
             source,
         })?;
         let harness = harness::install(&scratch.path().join("harness")).map_err(JobError::Harness)?;
+        let catalog = harness.join("catalog.json");
+        std::fs::write(&catalog, Catalog::embedded().json()).map_err(|source| JobError::File { path: catalog, source })?;
         let time_limit = options.limit_time.or(ground.case.limits.time).unwrap_or(TIME_LIMIT);
         let bounds = Bounds {
             deadline: begun + time_limit,

@@ -5,6 +5,7 @@
 //! Must not run code, print, or let a name of the parser's crates out of `python.rs`.
 
 mod attributes;
+mod certain;
 mod edit;
 mod encoding;
 mod flow;
@@ -21,6 +22,7 @@ mod source;
 mod statement;
 mod walk;
 
+pub use certain::SureReads;
 pub use encoding::Encoding;
 pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
 pub use names::Names;
