@@ -36,7 +36,7 @@ pub fn combine<'a>(program: &Program, proposals: impl IntoIterator<Item = &'a Pr
     let mut drop_files = BTreeSet::new();
     let mut statements = StmtSet::new();
     let mut edits: Edits = BTreeMap::new();
-    let mut rows: BTreeMap<(&str, &Sequence), BTreeSet<usize>> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, (usize, usize, usize)), (&Sequence, BTreeSet<usize>)> = BTreeMap::new();
     for proposal in proposals {
         if proposal.choice.as_ref().is_some_and(|choice| !chosen.insert(choice.clone())) {
             continue;
@@ -46,7 +46,8 @@ pub fn combine<'a>(program: &Program, proposals: impl IntoIterator<Item = &'a Pr
             match part {
                 Part::Edit { file, edit } => edits.entry(file.clone()).or_default().push(edit.clone()),
                 Part::Item { file, sequence, index } => {
-                    rows.entry((file, &**sequence)).or_default().insert(*index);
+                    let row = rows.entry((file, sequence.place())).or_insert((sequence, BTreeSet::new()));
+                    row.1.insert(*index);
                 }
                 Part::Statement(id) => {
                     statements.insert(*id);
@@ -54,7 +55,7 @@ pub fn combine<'a>(program: &Program, proposals: impl IntoIterator<Item = &'a Pr
             }
         }
     }
-    for ((file, sequence), gone) in rows {
+    for ((file, _), (sequence, gone)) in rows {
         edits.entry(file.to_owned()).or_default().extend(sequence.without(&gone));
     }
     if !statements.is_empty() {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::program::Edit;
 
 /// A row of items in one file, in order of the text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     /// The items, their own parentheses included.
     pub(super) items: Vec<Range<usize>>,
@@ -20,6 +20,13 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
+    /// What tells rows of one file apart: where they start and end, and how many items they have.
+    pub(super) fn place(&self) -> (usize, usize, usize) {
+        let start = self.items.first().map_or(0, |item| item.start);
+        let end = self.items.last().map_or(0, |item| item.end);
+        (start, end, self.items.len())
+    }
+
     /// The edits that delete the items at these places.
     pub(super) fn without(&self, gone: &BTreeSet<usize>) -> Vec<Edit> {
         let mut kept: Vec<usize> = (0..self.items.len()).filter(|index| !gone.contains(index)).collect();
