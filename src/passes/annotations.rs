@@ -132,3 +132,35 @@ fn plain_class(node: &AnyNodeRef<'_>) -> Option<bool> {
 pub(super) fn is_string(stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::Expr(stmt) if matches!(&*stmt.value, Expr::StringLiteral(_)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, nothing};
+
+    #[test]
+    fn annotations_of_functions_go() {
+        all(&Annotations, "def f(a: int, *b: str, c: 'X' = 1, **d: T) -> Tensor: pass\n", "def f(a, *b, c = 1, **d): pass\n");
+        all(&Annotations, "def f(\r\n\ta: (int),  # one\r\n\tb=2) -> (\r\n\tTensor):\r\n\treturn a\r\n", "def f(\r\n\ta,  # one\r\n\tb=2):\r\n\treturn a\r\n");
+    }
+
+    #[test]
+    fn annotations_of_variables_go() {
+        all(&Annotations, "x: int = 1\ny: str; z = 2\n", "x = 1\nz = 2\n");
+        all(&Annotations, "def f():\n    x: list[int]\n", "def f():\n    pass\n");
+        all(&Annotations, "class A(nn.Module):\n    n: int = 1\n    m = 2\n", "class A(nn.Module):\n    n = 1\n    m = 2\n");
+    }
+
+    #[test]
+    fn fields_keep_their_annotations() {
+        nothing(&Annotations, "@dataclass\nclass A:\n    n: int = 1\n");
+        nothing(&Annotations, "class A(NamedTuple):\n    n: int = 1\n");
+        nothing(&Annotations, "class A(Model, table=True):\n    n: int = 1\n");
+    }
+
+    #[test]
+    fn docstrings_go() {
+        all(&Annotations, "\"\"\"Module.\n\nMore.\"\"\"\nx = 1\n", "x = 1\n");
+        all(&Annotations, "def f():\n    'doc'\n", "def f():\n    pass\n");
+    }
+}

@@ -168,3 +168,35 @@ const IDLE: [&str; 46] = [
     "exist_ok", "parents", "inplace", "label_smoothing", "set_to_none", "memory_format", "level", "stacklevel", "verbose",
     "indent", "sort_keys", "ensure_ascii", "timeout", "set_epoch", "max_norm",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, each, nothing};
+
+    #[test]
+    fn keywords_and_the_last_argument_go() {
+        each(&Arguments, "g(a, b, k=1)\n", &["g(a, k=1)\n", "g(a, b)\n"]);
+        all(&Arguments, "DataLoader(d, batch_size=8, num_workers=4,)\r\n", "DataLoader(d,)\r\n");
+        all(&Arguments, "g(\n\ta,\n\t# why\n\tk=1,\n)\n", "g(\n\ta,\n)\n");
+        all(&Arguments, "g(a, *b)\n", "g(a)\n");
+        nothing(&Arguments, "len(x)\n");
+    }
+
+    #[test]
+    fn logs_and_errors_say_nothing() {
+        all(&Arguments, "print('a', x, sep='')\n", "print()\n");
+        all(&Arguments, "raise ValueError(f'no {x}')\n", "raise ValueError()\n");
+    }
+
+    #[test]
+    fn super_loses_its_long_form() {
+        all(&Arguments, "super(A, self).__init__()\n", "super().__init__()\n");
+    }
+
+    #[test]
+    fn arguments_without_a_default_stay() {
+        nothing(&Arguments, "def f(a, b): return a, b\nf(1, b=2)\n");
+        all(&Arguments, "def f(a, b=1): return a, b\nf(1, b=2)\n", "def f(a, b=1): return a, b\nf(1)\n");
+    }
+}

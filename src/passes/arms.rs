@@ -143,3 +143,36 @@ impl Site<'_> {
         first.into_iter().chain(second).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{each, traced};
+
+    #[test]
+    fn arms_that_did_not_run_go() {
+        traced(&Arms, "if a:\n    x()\nelif b:\n    y()\nelse:\n    z()\nw()\n", &[4, 6], "if a:\n    x()\nw()\n");
+        traced(&Arms, "def f():\r\n\tif a: x()\r\n\telse: y()\r\n\tz()\r\n", &[3], "def f():\r\n\tif a: x()\r\n\tz()\r\n");
+        traced(&Arms, "for x in xs:\n    f(x)\nelse:\n    g()\n", &[4], "for x in xs:\n    f(x)\n");
+    }
+
+    #[test]
+    fn the_arm_that_ran_becomes_the_first() {
+        traced(&Arms, "if a:\n    x()\nelif b:\n    y()\nelif c:\n    z()\n", &[2, 4], "if c:\n    z()\n");
+        traced(&Arms, "if a:\n    x()\nelse:\n    z()\n", &[2], "if a:\n    x()\nelse:\n    z()\n");
+    }
+
+    #[test]
+    fn a_try_keeps_a_handler() {
+        let text = "try:\n    x()\nexcept A:\n    a()\nexcept B:\n    b()\nelse:\n    c()\nfinally:\n    d()\n";
+        traced(&Arms, text, &[4, 6, 8, 10], "try:\n    x()\nexcept A:\n    a()\n");
+        traced(&Arms, text, &[4, 8], "try:\n    x()\nexcept B:\n    b()\nfinally:\n    d()\n");
+        traced(&Arms, "try:\n    x()\nfinally:\n    d()\n", &[4], "try:\n    x()\nfinally:\n    d()\n");
+    }
+
+    #[test]
+    fn a_conditional_expression_becomes_either_arm() {
+        each(&Arms, "x = (a) if c else b\n", &["x = (a)\n", "x = b\n"]);
+        traced(&Arms, "x = a if c else b\n", &[], "x = a\n");
+    }
+}

@@ -80,3 +80,18 @@ fn prior(base: &Expr, classes: &BTreeSet<&str>, bases: usize) -> f64 {
         _ => 0.2,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, each};
+
+    #[test]
+    fn bases_go_one_by_one_and_the_brackets_with_the_last() {
+        each(&Bases, "class A(Mixin, nn.Module): pass\n", &["class A(nn.Module): pass\n", "class A(Mixin): pass\n"]);
+        all(&Bases, "class A(Mixin, Generic[T], metaclass=ABCMeta): pass\n", "class A: pass\n");
+        all(&Bases, "class A(object):\n\tx = 1\n", "class A:\n\tx = 1\n");
+        all(&Bases, "class A(): pass\n", "class A: pass\n");
+        all(&Bases, "class A: pass\n", "class A: pass\n");
+    }
+}

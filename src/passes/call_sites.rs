@@ -264,7 +264,7 @@ pub(super) fn row(view: &View<'_>, all: &ast::Parameters) -> Option<Arc<Sequence
         items.iter_mut().filter(|item| item.start == range(first).start).for_each(|item| item.start = star);
     }
     let inside = whole.start + 1..whole.end - 1;
-    Some(Arc::new(Sequence { items, whole: Some(inside), single: "" }))
+    Some(Arc::new(view.sequence(items, &inside, Some(inside.clone()))))
 }
 
 /// The ranges of the arguments of each parameter; `None` when the call does not fit or unpacks.

@@ -16,13 +16,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::program::Program;
-use crate::program::python::{AnyNodeRef, Expr, ExprContext, TokenKind, ast, range};
+use crate::program::python::{AnyNodeRef, Expr, ExprContext, ast, range};
 
 use super::Pass;
 use super::facts::Facts;
 use super::names::Names;
 use super::proposal::{Draft, Proposal};
-use super::sequence::Sequence;
+use super::sequence::{Sequence, Single};
 use super::view::{Brackets, View, last_name};
 use super::walk::walk;
 
@@ -81,15 +81,14 @@ enum Least {
 
 fn row(view: &View<'_>, items: impl Iterator<Item = Range<usize>>, whole: Range<usize>, least: Least) -> Arc<Sequence> {
     let inside = whole.start + 1..whole.end - 1;
-    view.sequence(items, &inside, (least == Least::None).then(|| inside.clone()))
+    Arc::new(view.sequence(items, &inside, (least == Least::None).then(|| inside.clone())))
 }
 
 fn tuple_row(view: &View<'_>, tuple: &ast::ExprTuple) -> Arc<Sequence> {
     let whole = range(tuple);
     let inside = if tuple.parenthesized { whole.start + 1..whole.end - 1 } else { whole };
     let row = view.sequence(tuple.elts.iter().map(range), &inside, None);
-    let comma = row.items.last().and_then(|last| view.find(TokenKind::Comma, last.end..inside.end));
-    Arc::new(Sequence { single: if comma.is_some() { "" } else { "," }, ..(*row).clone() })
+    Arc::new(Sequence { single: Single::Comma, ..row })
 }
 
 /// A tuple that is built, not taken apart, indexed with or annotated with.
@@ -135,5 +134,32 @@ fn each(
     for (at, item) in row.items.iter().enumerate() {
         let draft = Draft::new(NAME, view, item.start, detail, prior(at));
         proposals.extend(draft.item(view, row, at).finish());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, each, nothing};
+
+    #[test]
+    fn elements_go_one_by_one() {
+        each(&Displays, "x = [a, (b)]\n", &["x = [(b)]\n", "x = [a]\n"]);
+        all(&Displays, "x = [\n\ta,  # one\n\tb,\n]\n", "x = []\n");
+        all(&Displays, "x = {a, b}\n", "x = {a}\n");
+        each(&Displays, "x = {'a': 1, **b}\n", &["x = {**b}\n", "x = {'a': 1}\n"]);
+        each(&Displays, "nn.Sequential(a, b)\n", &["nn.Sequential(b)\n", "nn.Sequential(a)\n"]);
+    }
+
+    #[test]
+    fn tuples_stay_tuples() {
+        each(&Displays, "return_ = a, b\n", &["return_ = b,\n", "return_ = a,\n"]);
+        each(&Displays, "f((a, b,))\n", &["f((b,))\n", "f((a,))\n"]);
+        all(&Displays, "f((a, b))\n", "f((a,))\n");
+    }
+
+    #[test]
+    fn targets_and_subscripts_stay() {
+        nothing(&Displays, "a, b = f()\nx[a, b]\nfor c, d in e: pass\nx: Dict[str, int]\n");
     }
 }

@@ -14,6 +14,7 @@
 //! Invariant: what stays is text that stood there. Must not touch comparisons or targets.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::program::Program;
 use crate::program::python::{AnyNodeRef, Expr, ExprContext, ast, range};
@@ -99,7 +100,8 @@ impl Site<'_> {
         let value = self.view.outer(range(&*attribute.value), &whole);
         let prior = if LINKS.contains(&attribute.attr.as_str()) { 0.5 } else { 0.1 };
         let start = range(&attribute.attr).start;
-        self.draft(start, "a method call of a chain", prior).cut(&self.view, value.end..whole.end).finish()
+        let draft = self.draft(start, "a method call of a chain", prior).choice(&self.view, whole.end, "call");
+        draft.cut(&self.view, value.end..whole.end).finish()
     }
 
     /// `list(x)` to `x`; the brackets stay where they are needed.
@@ -118,7 +120,7 @@ impl Site<'_> {
         );
         let text = &self.view.text[whole.clone()];
         let prior = if name == "tqdm" { 0.85 } else { 0.3 };
-        let draft = self.draft(whole.start, "a wrapper", prior).choice(&self.view, whole.start, "wrapper");
+        let draft = self.draft(whole.start, "a wrapper", prior).choice(&self.view, whole.end, "call");
         if (atom || inner != range(value)) && !text.contains(['\n', '\r']) {
             return draft.cuts(&self.view, [whole.start..inner.start, inner.end..whole.end]).finish();
         }
@@ -130,7 +132,7 @@ impl Site<'_> {
     }
 
     fn operands(&self, expr: &ast::ExprBoolOp, proposals: &mut Vec<Proposal>) {
-        let row = self.view.sequence(expr.values.iter().map(range), &range(expr), None);
+        let row = Arc::new(self.view.operands(expr.values.iter().map(range), &range(expr)));
         for (at, item) in row.items.iter().enumerate() {
             let draft = self.draft(item.start, "an operand", 0.4);
             proposals.extend(draft.item(&self.view, &row, at).finish());
@@ -201,5 +203,43 @@ impl Site<'_> {
             let draft = self.draft(own.start, "a part of a formatted string", prior);
             proposals.extend(draft.cut(&self.view, own).finish());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, each, nothing};
+
+    #[test]
+    fn links_and_wrappers_go() {
+        all(&Expressions, "y = x.detach().contiguous()\n", "y = x\n");
+        all(&Expressions, "y = list(x)\n", "y = x\n");
+        all(&Expressions, "y = list(a or b)\n", "y = (a)\n");
+        all(&Expressions, "y = tuple(x for x in z)\n", "y = (x for x in z)\n");
+        all(&Expressions, "for x in tqdm(\n\txs, total=3): f(x)\n", "for x in (\n\txs): f(x)\n");
+        all(&Expressions, "y = 1 if list(x)else 2\n", "y = 1 if x else 2\n");
+        nothing(&Expressions, "y = torch.zeros(3)\n");
+    }
+
+    #[test]
+    fn operands_and_sides_go() {
+        each(&Expressions, "x = a and (b)\n", &["x = (b)\n", "x = a\n"]);
+        each(&Expressions, "x = a + b\n", &["x = a\n", "x = b\n"]);
+        all(&Expressions, "x = a + b * c - d\n", "x = a\n");
+    }
+
+    #[test]
+    fn bounds_slices_and_conditions_go() {
+        each(&Expressions, "y = x[a:b]\n", &["y = x\n", "y = x[:b]\n", "y = x[a:]\n"]);
+        each(&Expressions, "x[1:] = y\n", &["x[:] = y\n"]);
+        all(&Expressions, "[x for x in y if a if b]\n", "[x for x in y]\n");
+    }
+
+    #[test]
+    fn messages_go() {
+        all(&Expressions, "assert (a), f'{b}'\n", "assert (a)\n");
+        all(&Expressions, "raise E from None\n", "raise E\n");
+        all(&Expressions, "print(f'a{b}c{d!r:>{e}}')\n", "print(f'ac')\n");
     }
 }

@@ -180,3 +180,66 @@ fn is_main(test: &Expr) -> bool {
     let dunder = |expr: &Expr| matches!(expr, Expr::Name(name) if name.id.as_str() == "__name__");
     dunder(&compare.left) || compare.comparators.iter().any(dunder)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, nothing, traced};
+
+    #[test]
+    fn a_body_takes_the_place_of_its_statement() {
+        all(&Hoist, "if a:\n    x()\n    y()\nz()\n", "x()\ny()\nz()\n");
+        all(&Hoist, "with no_grad():  # why\n\tx()\n", "x()\n");
+        all(&Hoist, "for _ in range(3):\r\n    x()\r\n    y()\r\n", "x()\r\ny()\r\n");
+        all(&Hoist, "while True:\n    x()\n", "x()\n");
+        all(&Hoist, "if __name__ == \"__main__\":\n    main()", "main()");
+        all(&Hoist, "def f():\n\tif a:\n\t\tx()\n\treturn 1\n", "def f():\n\tx()\n\treturn 1\n");
+        all(&Hoist, "if a: x(); y()\nz()\n", "x(); y()\nz()\n");
+        all(&Hoist, "if a: x()  # one\nelse: y()\nz()\n", "x()  # one\nz()\n");
+    }
+
+    #[test]
+    fn nested_bodies_move_out_level_by_level() {
+        all(&Hoist, "with a():\n  if b:\n      for _ in c:\n          x()\n  y()\n", "x()\ny()\n");
+        all(&Hoist, "def f():\n    with a():\n        def g():\n            return 1\n        g()\n", "def f():\n    def g():\n        return 1\n    g()\n");
+    }
+
+    #[test]
+    fn strings_over_several_lines_keep_their_bytes() {
+        all(&Hoist, "if a:\n    x = '''\n    keep\n      this'''\n    y()\n", "x = '''\n    keep\n      this'''\ny()\n");
+        all(&Hoist, "if a:\n    x = f'''{b(\n    1)}\n    '''\n    y()\n", "x = f'''{b(\n    1)}\n    '''\ny()\n");
+        all(&Hoist, "if a:\n    x = (1,\n  2)\n    # note\n  # far\n    y = \\\n    3\n", "x = (1,\n  2)\n# note\n  # far\ny = \\\n3\n");
+    }
+
+    #[test]
+    fn try_loses_its_handlers_and_keeps_the_rest() {
+        let text = "try:\n    x()\nexcept E:\n    y()\nelse:\n    z()\nfinally:\n    w()\nv()\n";
+        all(&Hoist, text, "x()\nz()\nw()\nv()\n");
+        traced(&Hoist, text, &[4, 8], "x()\nz()\nv()\n");
+        all(&Hoist, "try: x()\nexcept E: y()\nfinally: z()\n", "x()\nz()\n");
+    }
+
+    #[test]
+    fn the_arm_that_ran_is_the_one_that_stays() {
+        let text = "if a:\n    x()\nelif b:\n    y()\nelse:\n    z()\n";
+        traced(&Hoist, text, &[2, 6], "y()\n");
+        traced(&Hoist, text, &[2, 4], "z()\n");
+        traced(&Hoist, text, &[2, 4, 6], text);
+        traced(&Hoist, "match a:\n    case 1:\n        x()\n    case _:\n        y()\n", &[3], "y()\n");
+    }
+
+    #[test]
+    fn what_the_header_binds_is_read_nowhere() {
+        nothing(&Hoist, "for x in xs:\n    f(x)\n");
+        nothing(&Hoist, "with open(p) as g:\n    f()\ng.name\n");
+        all(&Hoist, "with open(p) as g:\n    f()\n", "f()\n");
+        all(&Hoist, "for i, (a, b) in xs:\n    f()\n", "f()\n");
+        nothing(&Hoist, "def f():\n    global x\n    for x in xs:\n        g()\n    print(x)\n");
+    }
+
+    #[test]
+    fn jumps_of_a_loop_that_goes_become_pass() {
+        all(&Hoist, "while a:\n    x()\n    break\n", "x()\npass\n");
+        all(&Hoist, "while a:\n    for x in xs:\n        f(x)\n        break\n", "for x in xs:\n    f(x)\n    break\n");
+    }
+}

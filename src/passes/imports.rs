@@ -13,6 +13,7 @@
 //! project.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::program::Program;
 use crate::program::python::{AnyNodeRef, ast, range};
@@ -72,7 +73,7 @@ fn unused(
         proposals.extend(draft.statement(view, id, &range(&stmt)).finish());
         return;
     }
-    let sequence = view.sequence(aliases.iter().map(range), &(start..start), None);
+    let sequence = Arc::new(view.sequence(aliases.iter().map(range), &(start..start), None));
     for (index, _) in idle.iter().enumerate().filter(|(_, idle)| **idle) {
         let draft = Draft::new(NAME, view, range(&aliases[index]).start, "an unused name of an import", 0.97);
         proposals.extend(draft.item(view, &sequence, index).finish());
@@ -173,4 +174,40 @@ fn module_of(path: &str) -> String {
 
 fn leaf(module: &str) -> &str {
     module.rsplit('.').next().unwrap_or(module)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, files, nothing};
+
+    #[test]
+    fn names_that_nothing_reads_go() {
+        all(&Imports, "import os, sys as s, re\ns.exit()\n", "import sys as s\ns.exit()\n");
+        all(&Imports, "from m import a, b, c\nb()\n", "from m import b\nb()\n");
+        all(&Imports, "from m import (\n\ta,\n\tb,  # why\n)\na()\n", "from m import (\n\ta,\n)\na()\n");
+        all(&Imports, "import os; x = 1\nif x:\n    import re\n", "x = 1\nif x:\n    pass\n");
+    }
+
+    #[test]
+    fn what_may_be_read_stays() {
+        nothing(&Imports, "import torch.nn.functional as F\nF.relu\n");
+        nothing(&Imports, "import torch.nn\ntorch.nn\n");
+        nothing(&Imports, "from m import *\n");
+        nothing(&Imports, "from __future__ import annotations\n");
+        nothing(&Imports, "import os\nprint(eval('os'))\n");
+    }
+
+    #[test]
+    fn files_that_nothing_imports_go() {
+        let before = [("train.py", "from pkg.a import f\nf()\n"), ("pkg/__init__.py", "X = 1\n"), ("pkg/a.py", "from .b import f\n"), ("pkg/b.py", "def f(): pass\n"), ("pkg/c.py", "def g(): pass\n")];
+        let after = [("train.py", Some("from pkg.a import f\nf()\n")), ("pkg/__init__.py", Some("X = 1\n")), ("pkg/a.py", Some("from .b import f\n")), ("pkg/b.py", Some("def f(): pass\n")), ("pkg/c.py", None)];
+        files(&Imports, &before, &after);
+    }
+
+    #[test]
+    fn names_that_another_file_reads_stay() {
+        let before = [("train.py", "from util import os\nos.getcwd()\n"), ("util.py", "import os, re\n")];
+        files(&Imports, &before, &[("train.py", Some("from util import os\nos.getcwd()\n")), ("util.py", Some("import os\n"))]);
+    }
 }

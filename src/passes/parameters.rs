@@ -110,3 +110,42 @@ fn overridden(callee: &Callee<'_>, at: usize) -> Option<Proposal> {
     let cut = range(&node.parameter).end..range(node).end.max(default.end);
     Draft::new(NAME, view, range(node).start, "a default that no call needs", 0.97).cut(view, cut).finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, files, nothing};
+
+    #[test]
+    fn a_parameter_goes_with_its_arguments_at_every_call() {
+        all(&Parameters, "def f(a, b, c=1): return a + c\nf(1, 2, 3)\nf(4, b=5, c=6)\n", "def f(a, c): return a + c\nf(1, 3)\nf(4, c=6)\n");
+        all(&Parameters, "def f(a): pass\nf(1)\n", "def f(): pass\nf()\n");
+        all(&Parameters, "def f(a, *, b): return a\nf(1, b=2)\n", "def f(a): return a\nf(1)\n");
+        all(&Parameters, "def f(a, *r, **k): return a\nf(1)\n", "def f(a): return a\nf(1)\n");
+        all(&Parameters, "class A:\n\tdef __init__(self, a, b): self.a = a\nA(1, g(2))\n", "class A:\n\tdef __init__(self, a): self.a = a\nA(1)\n");
+        all(&Parameters, "class A:\n    def go(self, n=0): pass\nx.go(n=3)\nx.go()\n", "class A:\n    def go(self): pass\nx.go()\nx.go()\n");
+    }
+
+    #[test]
+    fn a_default_goes_when_every_call_overrides_it() {
+        all(&Parameters, "def f(a=1, b=2): return a, b\nf(3, 4)\n", "def f(a, b=2): return a, b\nf(3, 4)\n");
+        all(&Parameters, "def f(*, b=2, c=3): return b, c\nf(b=1)\n", "def f(*, b, c=3): return b, c\nf(b=1)\n");
+    }
+
+    #[test]
+    fn functions_with_unknown_callers_stay() {
+        nothing(&Parameters, "def f(a): pass\nf(1)\nmap(f, xs)\n");
+        nothing(&Parameters, "def f(a): pass\nf(*x)\n");
+        nothing(&Parameters, "def f(a): pass\nf(1)\nf = g\n");
+        nothing(&Parameters, "@hook\ndef f(a): pass\nf(1)\n");
+        nothing(&Parameters, "class A:\n    def forward(self, x): pass\na.forward(1)\n");
+        nothing(&Parameters, "class A:\n    def __init__(self, x): pass\nclass B(A): pass\nA(1)\n");
+        nothing(&Parameters, "def f(a): return locals()\nf(1)\n");
+    }
+
+    #[test]
+    fn calls_in_other_files_change_too() {
+        let before = [("train.py", "import util\nfrom util import f\nf(1, 2)\nutil.f(3, b=4)\n"), ("util.py", "def f(a, b): return a\n")];
+        files(&Parameters, &before, &[("train.py", Some("import util\nfrom util import f\nf(1)\nutil.f(3)\n")), ("util.py", Some("def f(a): return a\n"))]);
+    }
+}

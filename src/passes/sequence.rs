@@ -13,10 +13,43 @@ use crate::program::Edit;
 pub(super) struct Sequence {
     /// The items, their own parentheses included.
     pub(super) items: Vec<Range<usize>>,
+    /// What follows each item.
+    pub(super) tails: Vec<Tail>,
     /// What goes when no item stays, brackets included; `None`: the first item cannot go when no other stays.
     pub(super) whole: Option<Range<usize>>,
-    /// Text right behind the last item that a single item left over needs: `,` for tuples.
-    pub(super) single: &'static str,
+    /// Whether a single item that is left over needs a comma: in tuples.
+    pub(super) single: Single,
+}
+
+/// What follows an item and goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// Where its comma starts.
+    pub(super) comma: Option<usize>,
+    /// Behind its comma and behind the comment on the same line.
+    pub(super) end: usize,
+    /// Where the next text starts: a comment on a line of its own, an item, a bracket.
+    pub(super) next: usize,
+    /// What stands directly before and after `end`.
+    pub(super) line: Line,
+}
+
+/// How the line of an item ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// More code follows.
+    Open,
+    /// It is at an end.
+    Ended,
+    /// It is at an end with a comment.
+    Commented,
+}
+
+/// What a single item left over needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Single {
+    Nothing,
+    Comma,
 }
 
 impl Sequence {
@@ -41,59 +74,83 @@ impl Sequence {
         let mut run = 0;
         for &index in &kept {
             if run < index {
-                edits.push(Edit::remove(self.items[run].start..self.items[index].start));
+                edits.push(Edit::remove(self.items[run].start..self.tails[index - 1].next));
             }
             run = index + 1;
         }
-        let last = run - 1;
-        let single = if kept.len() == 1 { self.single } else { "" };
         if run < self.items.len() {
-            let end = self.items[self.items.len() - 1].end;
-            edits.push(Edit::replace(self.items[last].end..end, single));
-        } else if !single.is_empty() && self.items.len() > 1 {
-            edits.push(Edit::replace(self.items[last].end..self.items[last].end, single));
+            self.end_after(run - 1, kept.len(), &mut edits);
+        } else if kept.len() == 1 && self.single == Single::Comma && self.items.len() > 1 && self.trailing().is_none() {
+            let end = self.items[run - 1].end;
+            edits.push(Edit::replace(end..end, ","));
         }
         edits
+    }
+
+    fn trailing(&self) -> Option<usize> {
+        self.tails.last().and_then(|tail| tail.comma)
+    }
+
+    /// The items behind this one go, which becomes the last.
+    fn end_after(&self, last: usize, kept: usize, edits: &mut Vec<Edit>) {
+        let (tail, final_tail) = (self.tails[last], self.tails[self.items.len() - 1]);
+        let keeps_comma = self.trailing().is_some() || kept == 1 && self.single == Single::Comma;
+        if let (Some(comma), false) = (tail.comma, keeps_comma) {
+            edits.push(Edit::remove(comma..comma + 1));
+        }
+        let start = match (tail.comma, tail.line, final_tail.line) {
+            (_, Line::Commented, Line::Open) => self.items[last + 1].start,
+            (None, ..) => self.items[last].end,
+            _ => tail.end,
+        };
+        edits.push(Edit::remove(start..final_tail.end));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::program::SourceFile;
+    use crate::passes::Facts;
+    use crate::passes::check::{subset, tree_of};
 
-    fn check(text: &str, items: &[&str], gone: &[usize], single: &'static str, after: &str) {
-        let mut at = 0;
-        let items = items
-            .iter()
-            .map(|item| {
-                let start = at + text[at..].find(item).expect("the item is in the text");
-                at = start + item.len();
-                start..at
-            })
-            .collect();
-        let whole = text.find('(').map(|open| open..text.len());
-        let sequence = Sequence { items, whole, single };
-        let edits = sequence.without(&gone.iter().copied().collect());
-        let file = SourceFile::from_text(text).with_edits(&edits).expect("the edits do not overlap");
-        assert_eq!(&**file.text(), after);
+    /// Items of the arguments of the only call, or of the names of the only import, by place.
+    fn check(text: &str, gone: &[usize], after: &str) {
+        let pass = if text.contains("import") { "imports" } else { "displays" };
+        let program = tree_of(text);
+        let proposals = crate::passes::by_name(pass).expect("it is registered").proposals(&program, &Facts::default());
+        assert_eq!(subset(&program, gone.iter().map(|&at| &proposals[at])), after);
     }
 
     #[test]
     fn any_subset_of_items_goes_with_its_commas() {
-        check("f(a, b, c)", &["a", "b", "c"], &[0], "", "f(b, c)");
-        check("f(a, b, c)", &["a", "b", "c"], &[1], "", "f(a, c)");
-        check("f(a, b, c)", &["a", "b", "c"], &[2], "", "f(a, b)");
-        check("f(a, b, c)", &["a", "b", "c"], &[0, 2], "", "f(b)");
-        check("f(a, b, c)", &["a", "b", "c"], &[1, 2], "", "f(a)");
-        check("f(a, b, c,)", &["a", "b", "c"], &[0, 1], "", "f(c,)");
-        check("f(a, b, c)", &["a", "b", "c"], &[0, 1, 2], "", "f");
-        check("import a, b", &["a", "b"], &[0, 1], "", "import a");
+        check("[a, b, c]", &[0], "[b, c]");
+        check("[a, b, c]", &[1], "[a, c]");
+        check("[a, b, c]", &[2], "[a, b]");
+        check("[a, b, c]", &[0, 2], "[b]");
+        check("[a, b, c]", &[1, 2], "[a]");
+        check("[a, b, c,]", &[0, 1], "[c,]");
+        check("[a, b, c,]", &[1, 2], "[a,]");
+        check("[a, b, c]", &[0, 1, 2], "[]");
+        check("import a, b, c  # why\nc", &[0], "import b, c  # why\nc");
+        check("import a, b, c  # why\na", &[0, 1], "import a  # why\na");
+        check("import a, \\\n  b\na", &[0], "import a\na");
     }
 
     #[test]
     fn the_last_item_of_a_tuple_keeps_its_comma() {
-        check("(a, b)", &["a", "b"], &[0], ",", "(b,)");
-        check("(a, b)", &["a", "b"], &[1], ",", "(a,)");
+        check("x = (a, b)", &[0], "x = (b,)");
+        check("x = (a, b)", &[1], "x = (a,)");
+        check("x = (a, b, c)", &[1, 2], "x = (a,)");
+        check("x = (a, b,)", &[0], "x = (b,)");
+    }
+
+    #[test]
+    fn comments_go_with_their_items_and_stay_with_them() {
+        let text = "[\n  a,  # one\n  # about b\n  b,  # two\n  c,  # three\n]";
+        check(text, &[0], "[\n  # about b\n  b,  # two\n  c,  # three\n]");
+        check(text, &[1], "[\n  a,  # one\n  # about b\n  c,  # three\n]");
+        check(text, &[2], "[\n  a,  # one\n  # about b\n  b,  # two\n]");
+        check("[a,  # one\n b]", &[1], "[a  # one\n ]");
+        check("[a,  # one\n b  # two\n]", &[1], "[a  # one\n]");
+        check("[a\n  # sep\n  , b]", &[1], "[a\n  # sep\n  ]");
     }
 }

@@ -193,3 +193,35 @@ impl Site<'_> {
         (!bare && !breaks && !loose).then(|| [whole.start..inner.start, inner.end..whole.end])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::check::{all, nothing};
+
+    #[test]
+    fn targets_that_nothing_reads_go() {
+        all(&Targets, "x = f()\n", "f()\n");
+        all(&Targets, "def g():\r\n\tx = self.y = f(); return 1\r\n", "def g():\r\n\tf(); return 1\r\n");
+        all(&Targets, "if (n := f()) > 1: pass\n", "if (f()) > 1: pass\n");
+        nothing(&Targets, "x = f()\nprint(x)\n");
+        nothing(&Targets, "a, b = f()\nx += f()\nx = 1\n");
+        nothing(&Targets, "class A:\n    x = f()\n");
+    }
+
+    #[test]
+    fn as_goes() {
+        all(&Targets, "with (a()) as b, c() as d: d\n", "with (a()), c() as d: d\n");
+        all(&Targets, "try: x()\nexcept (A, B) as e: pass\n", "try: x()\nexcept (A, B): pass\n");
+    }
+
+    #[test]
+    fn loop_variables_go() {
+        all(&Targets, "for i, x in enumerate(xs): f(x)\n", "for x in xs: f(x)\n");
+        all(&Targets, "for (i, (a, b)) in enumerate(xs, 1): f(a)\n", "for (a, b) in xs: f(a)\n");
+        all(&Targets, "for k, v in d.items(): f(k)\n", "for k in d: f(k)\n");
+        all(&Targets, "for k, v in d.items(): f(v)\n", "for v in d.values(): f(v)\n");
+        all(&Targets, "[a for a, b in zip(x, y)]\n", "[a for a in x]\n");
+        nothing(&Targets, "for i, x in enumerate(xs): f(i)\n");
+    }
+}

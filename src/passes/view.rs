@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::program::python::{Expr, Module, Ranged, Stmt, Token, TokenKind, ast, range};
 use crate::program::{FileId, Program, SourceFile, StmtId};
 
-use super::sequence::Sequence;
+use super::sequence::{Line, Sequence, Single, Tail};
 
 /// A file that parses.
 #[derive(Clone, Copy)]
@@ -139,9 +139,37 @@ impl<'a> View<'a> {
         items: impl IntoIterator<Item = Range<usize>>,
         inside: &Range<usize>,
         whole: Option<Range<usize>>,
-    ) -> Arc<Sequence> {
-        let items = items.into_iter().map(|item| self.outer(item, inside)).collect();
-        Arc::new(Sequence { items, whole, single: "" })
+    ) -> Sequence {
+        let items: Vec<Range<usize>> = items.into_iter().map(|item| self.outer(item, inside)).collect();
+        let tails = items.iter().map(|item| self.tail(item.end)).collect();
+        Sequence { items, tails, whole, single: Single::Nothing }
+    }
+
+    /// The row of operands of an operator: no commas, and a comment goes with the operator.
+    pub(super) fn operands(&self, items: impl IntoIterator<Item = Range<usize>>, inside: &Range<usize>) -> Sequence {
+        let items: Vec<Range<usize>> = items.into_iter().map(|item| self.outer(item, inside)).collect();
+        let starts = items.iter().skip(1).map(|item| item.start).chain([inside.end]);
+        let tail = |(item, next): (&Range<usize>, usize)| Tail { comma: None, end: item.end, next, line: Line::Open };
+        let tails = items.iter().zip(starts).map(tail).collect();
+        Sequence { items, tails, whole: None, single: Single::Nothing }
+    }
+
+    /// What follows an item that ends here: its comma, and the comment on its line if the row goes on behind it.
+    fn tail(&self, item: usize) -> Tail {
+        let comma = self.next(item).filter(|token| token.kind() == TokenKind::Comma).map(range);
+        let mut end = comma.as_ref().map_or(item, |comma| comma.end);
+        let mut rest = self.tokens()[self.module.token_from(end)..].iter().map(|token| (token.kind(), range(token)));
+        let line = match (rest.next(), rest.next()) {
+            (Some((TokenKind::Comment, comment)), Some((TokenKind::NonLogicalNewline, _))) => {
+                end = comment.end;
+                Line::Commented
+            }
+            (Some((TokenKind::NonLogicalNewline, _)), _) => Line::Ended,
+            _ => Line::Open,
+        };
+        let blank = |character: char| character.is_whitespace() || character == '\\';
+        let next = self.text[end..].find(|character| !blank(character)).map_or(self.text.len(), |found| end + found);
+        Tail { comma: comma.map(|comma| comma.start), end, next, line }
     }
 
     /// The row of arguments of a call or a class; all of them may go, of a class with the brackets.
@@ -155,7 +183,7 @@ impl<'a> View<'a> {
             Brackets::Stay => inside.clone(),
             Brackets::Go => whole,
         };
-        self.sequence(items, &inside, Some(empty))
+        Arc::new(self.sequence(items, &inside, Some(empty)))
     }
 }
 
@@ -188,16 +216,6 @@ pub(super) fn last_name(expr: &Expr) -> Option<&str> {
         Expr::Attribute(attribute) => Some(attribute.attr.as_str()),
         Expr::Call(call) => last_name(&call.func),
         Expr::Subscript(subscript) => last_name(&subscript.value),
-        _ => None,
-    }
-}
-
-/// The dotted name of an expression or of what it calls.
-pub(super) fn dotted(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Name(name) => Some(name.id.to_string()),
-        Expr::Attribute(attribute) => Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr)),
-        Expr::Call(call) => dotted(&call.func),
         _ => None,
     }
 }
