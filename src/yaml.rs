@@ -234,6 +234,11 @@ impl<'de> Visitor<'de> for Build<'_> {
         self.scalar(Value::Null)
     }
 
+    // A document of comments alone.
+    fn visit_none<E: de::Error>(self) -> std::result::Result<Node, E> {
+        self.scalar(Value::Null)
+    }
+
     fn visit_bool<E: de::Error>(self, value: bool) -> std::result::Result<Node, E> {
         self.scalar(Value::Bool(value))
     }

@@ -1,4 +1,5 @@
 //! The integration tests, one binary.
 
+mod case;
 mod program;
 mod search;
