@@ -6,6 +6,7 @@
 
 mod command;
 pub mod document;
+mod expand;
 pub mod globs;
 pub mod invocation;
 mod launcher;
