@@ -1,6 +1,7 @@
 //! Owns finding device assertion lines in what a program printed, in all shapes that CUDA, HIP and PyTorch give them.
 //!
-//! Invariant: reads at most one window around each hit, so that the cost is linear in the output whatever it holds.
+//! Invariant: reads at most one window around each of a bounded number of hits, so that the cost is linear in the output
+//! whatever it holds.
 //! Must not interpret what it finds.
 
 use std::sync::LazyLock;
@@ -12,6 +13,10 @@ use super::condition;
 
 /// How far around a hit a line is read.
 const WINDOW: usize = 4096;
+/// How far in front of a hit its block and thread may begin.
+const TRIPLE_WIDTH: usize = 128;
+/// How many hits that are no assertion of a device are passed over.
+const PATIENCE: usize = 10_000;
 
 static OPENING: LazyLock<bytes::Regex> = LazyLock::new(|| {
     bytes::Regex::new(r"Assertion `|Assertion failed: `|Device-side assertion `")
@@ -50,7 +55,7 @@ pub struct Assertion {
 /// The first whole assertion line; a cut one only where there is no whole one.
 pub(super) fn first(output: &[u8]) -> Option<Assertion> {
     let mut cut = None;
-    for hit in OPENING.find_iter(output) {
+    for hit in OPENING.find_iter(output).take(PATIENCE) {
         match at(output, hit.start(), hit.end()) {
             Some(found) if found.expression.is_some() => return Some(found),
             Some(found) if cut.is_none() => cut = Some(found),
@@ -72,13 +77,22 @@ fn at(output: &[u8], opening: usize, from: usize) -> Option<Assertion> {
         .iter()
         .position(is_break)
         .map_or(ceiling, |index| from + index);
+    // Block and thread stand right in front: most hits of other programs end here, before anything is decoded.
+    let is_hip = output[opening..].starts_with(b"Device-side");
+    let near = start.max(opening.saturating_sub(TRIPLE_WIDTH));
+    if !is_hip
+        && !output[near..opening]
+            .windows(7)
+            .any(|part| part == b"block: ")
+    {
+        return None;
+    }
     let head = String::from_utf8_lossy(&output[start..opening]);
     let tail = String::from_utf8_lossy(&output[from..end]);
-
     let triple = TRIPLE.captures_iter(&head).last();
     let before = match &triple {
         Some(found) => &head[..found.get(0).map_or(0, |whole| whole.start())],
-        None if output[opening..].starts_with(b"Device-side") => head.as_ref(),
+        None if is_hip => head.as_ref(),
         None => return None,
     };
     // An old compiler prints a whole signature, which never holds `:digits:`; so the last such place is the line's own.

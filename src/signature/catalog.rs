@@ -10,7 +10,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::{Family, condition};
+use super::Family;
+use super::entries::Entry;
+use super::operators;
 
 static TEXT: &str = include_str!("catalog.yaml");
 static EMBEDDED: LazyLock<Catalog> =
@@ -36,10 +38,10 @@ pub enum Error {
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Catalog {
     version: u32,
-    operators: BTreeMap<String, Vec<String>>,
-    classes: Vec<Class>,
+    pub(super) operators: BTreeMap<String, Vec<String>>,
+    pub(super) classes: Vec<Class>,
     #[serde(skip)]
-    spellings: BTreeMap<String, BTreeSet<String>>,
+    pub(super) spellings: BTreeMap<String, BTreeSet<String>>,
     #[serde(skip)]
     patterns: Vec<Patterns>,
 }
@@ -109,84 +111,11 @@ pub enum Device {
     Silent,
 }
 
-/// An assertion and what it was called in other releases.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Entry {
-    /// Name of the entry.
-    pub id: String,
-    /// Base name of the file.
-    pub file: String,
-    /// Kernel functions that hold it; empty for any.
-    pub functions: Vec<String>,
-    /// Condition as printed, without message; `*` for any.
-    pub condition: String,
-    /// The text of `&& "message"`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// Operators that can fire it.
-    pub operators: Vec<String>,
-    /// Line by version of torch, where known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub lines: BTreeMap<String, u32>,
-    /// Shape, type or mode that selects it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub when: Option<String>,
-    /// First version of torch that has it, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-    /// Last version of torch that has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<String>,
-    /// Further conditions of the same kernels.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<String>,
-    /// The same assertion in other releases.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub aliases: Vec<Alias>,
-}
-
-/// An assertion under another name; what is absent is as in its entry.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Alias {
-    /// Base name of the file; `*` for any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// Kernel functions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub functions: Vec<String>,
-    /// Condition as printed, without message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub condition: Option<String>,
-    /// The text of `&& "message"`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// First version of torch that has it, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-    /// Last version of torch that has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<String>,
-}
-
 #[derive(Debug)]
 struct Patterns {
     texts: Vec<Regex>,
     conditions: Vec<Regex>,
     cpu: Vec<Vec<Regex>>,
-}
-
-/// An assertion that the catalogue knows, in today's names.
-#[derive(Clone, Debug)]
-pub(super) struct Known<'a> {
-    pub(super) class: &'a Class,
-    pub(super) entry: &'a Entry,
-    pub(super) file: &'a str,
-    pub(super) function: Option<String>,
-    pub(super) condition: Option<String>,
-    /// 2 for a condition and message as printed, 1 for the condition, 0 for a wildcard.
-    exactness: u8,
 }
 
 /// What a text of the CPU says about a failure.
@@ -216,7 +145,7 @@ impl Catalog {
             for spelling in std::iter::once(name).chain(others) {
                 catalog
                     .spellings
-                    .entry(base(spelling))
+                    .entry(operators::base(spelling))
                     .or_default()
                     .insert(name.clone());
             }
@@ -257,53 +186,6 @@ impl Catalog {
     /// The class of that name.
     pub fn entry(&self, class: &str) -> Option<&Class> {
         self.classes.iter().find(|entry| entry.class == class)
-    }
-
-    /// Canonical names that a spelling may stand for: several for an internal name that public ones share, none if unknown.
-    pub fn operators(&self, spelling: &str) -> Vec<&str> {
-        let spelling = public_name(spelling);
-        if let Some((name, _)) = self.operators.get_key_value(&spelling) {
-            return vec![name];
-        }
-        // A spelling that is listed in full says more than its last part.
-        let listed: Vec<&str> = self
-            .operators
-            .iter()
-            .filter(|(_, others)| others.contains(&spelling))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if !listed.is_empty() {
-            return listed;
-        }
-        if !["torch.", "aten."]
-            .iter()
-            .any(|start| spelling.starts_with(start))
-        {
-            return Vec::new();
-        }
-        self.spellings
-            .get(&base(&spelling))
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect()
-    }
-
-    /// One name for all spellings of an operator; a spelling that is not known, or not unique, is only cleaned.
-    pub fn canonical(&self, spelling: &str) -> String {
-        match self.operators(spelling).as_slice() {
-            [one] => (*one).to_owned(),
-            _ => public_name(spelling),
-        }
-    }
-
-    /// Whether two names are the same operator in other clothes.
-    pub fn same_operator(&self, one: &str, other: &str) -> bool {
-        let (first, second) = (self.operators(one), self.operators(other));
-        if first.is_empty() && second.is_empty() {
-            return base(&public_name(one)) == base(&public_name(other));
-        }
-        first.iter().any(|name| second.contains(name))
     }
 
     /// The class and the values that a text of the CPU means; the operator decides between texts that are shared.
@@ -385,180 +267,6 @@ impl Catalog {
         let first = found.next();
         if found.next().is_some() { None } else { first }
     }
-
-    /// Entries for an assertion, best first: those whose condition is spelled out before wildcards, then in order of class.
-    pub(super) fn known(
-        &self,
-        file: &str,
-        function: Option<&str>,
-        condition: Option<&str>,
-        message: Option<&str>,
-    ) -> Vec<Known<'_>> {
-        let form = condition.map(condition::normal_form);
-        let mut found = Vec::new();
-        for class in &self.classes {
-            for entry in &class.asserts {
-                let best = entry.shapes().filter_map(|shape| {
-                    shape.fits(
-                        class,
-                        entry,
-                        file,
-                        function,
-                        condition,
-                        form.as_deref(),
-                        message,
-                    )
-                });
-                if let Some(known) = best.max_by_key(|known| known.exactness) {
-                    found.push(known);
-                }
-            }
-        }
-        let exact = found.iter().any(|known| known.exactness > 0);
-        found.retain(|known| !exact || known.exactness > 0);
-        // A stable sort: the order of classes holds within one exactness.
-        found.sort_by_key(|known| std::cmp::Reverse(known.exactness));
-        found
-    }
-}
-
-/// One way in which an entry was or is printed.
-struct Shape<'a> {
-    file: &'a str,
-    functions: &'a [String],
-    condition: &'a str,
-    message: &'a str,
-    /// Whether the printed condition is kept, as it is another check of the same kernels.
-    keeps: bool,
-}
-
-impl Entry {
-    fn shapes(&self) -> impl Iterator<Item = Shape<'_>> {
-        let first = Shape {
-            file: &self.file,
-            functions: &self.functions,
-            condition: &self.condition,
-            message: &self.message,
-            keeps: self.condition == "*",
-        };
-        let others = self.others.iter().map(|condition| Shape {
-            file: &self.file,
-            functions: &self.functions,
-            condition,
-            message: "",
-            keeps: true,
-        });
-        let aliases = self.aliases.iter().map(|alias| Shape {
-            file: alias.file.as_deref().unwrap_or(&self.file),
-            functions: if alias.functions.is_empty() {
-                &self.functions
-            } else {
-                &alias.functions
-            },
-            condition: alias.condition.as_deref().unwrap_or(&self.condition),
-            message: alias.message.as_deref().unwrap_or(&self.message),
-            keeps: false,
-        });
-        std::iter::once(first).chain(others).chain(aliases)
-    }
-}
-
-impl Shape<'_> {
-    #[expect(clippy::too_many_arguments, reason = "one question with all its parts")]
-    fn fits<'a>(
-        &self,
-        class: &'a Class,
-        entry: &'a Entry,
-        file: &str,
-        function: Option<&str>,
-        condition: Option<&str>,
-        form: Option<&str>,
-        message: Option<&str>,
-    ) -> Option<Known<'a>> {
-        if self.file != "*" && self.file != file {
-            return None;
-        }
-        let at = match function {
-            Some(name) if !self.functions.is_empty() => {
-                Some(self.functions.iter().position(|known| known == name)?)
-            }
-            _ => None,
-        };
-        let exactness = match form {
-            // Under any file only the message tells.
-            _ if self.file == "*" && message != Some(self.message) => return None,
-            Some(_) if self.condition == "*" => 0,
-            Some(form) if condition::normal_form(self.condition) != form => return None,
-            Some(_) if message == Some(self.message).filter(|text| !text.is_empty()) => 2,
-            Some(_) => 1,
-            None => 0,
-        };
-        let today = match (at, function) {
-            (Some(index), _) => entry
-                .functions
-                .get(index)
-                .or(entry.functions.first())
-                .cloned(),
-            (None, Some(name)) => Some(name.to_owned()),
-            (None, None) if entry.functions.len() == 1 => entry.functions.first().cloned(),
-            (None, None) => None,
-        };
-        Some(Known {
-            class,
-            entry,
-            file: &entry.file,
-            function: today,
-            condition: if self.keeps {
-                condition.map(str::to_owned)
-            } else {
-                Some(entry.condition.clone())
-            },
-            exactness,
-        })
-    }
-}
-
-/// A name as users write it: internal prefixes and overloads gone.
-fn public_name(spelling: &str) -> String {
-    let text = spelling.trim().replace("::", ".");
-    let text = text
-        .strip_prefix("torch.ops.aten.")
-        .map(|rest| format!("aten.{rest}"))
-        .unwrap_or(text);
-    let text = [
-        "torch._C._VariableFunctions.",
-        "_VariableFunctionsClass.",
-        "torch._VariableFunctions.",
-    ]
-    .iter()
-    .find_map(|start| text.strip_prefix(start))
-    .map(|rest| format!("torch.{rest}"))
-    .unwrap_or(text);
-    let text = [
-        "torch._C.TensorBase.",
-        "torch._C._TensorBase.",
-        "_TensorBase.",
-        "TensorBase.",
-        "Tensor.",
-    ]
-    .iter()
-    .find_map(|start| text.strip_prefix(start))
-    .map(|rest| format!("torch.Tensor.{rest}"))
-    .unwrap_or(text);
-    match text.strip_prefix("aten.") {
-        Some(rest) => format!("aten.{}", rest.split('.').next().unwrap_or(rest)),
-        None => text,
-    }
-}
-
-/// The last part of a name without the mark of the in-place form.
-fn base(spelling: &str) -> String {
-    let last = spelling.rsplit(['.', ':']).next().unwrap_or(spelling);
-    if last.ends_with("__") {
-        return last.to_owned();
-    }
-    let last = last.strip_suffix("_out").unwrap_or(last);
-    last.strip_suffix('_').unwrap_or(last).to_owned()
 }
 
 #[cfg(test)]
@@ -595,69 +303,6 @@ mod tests {
             }
         }
         assert!(serde_json::from_str::<serde_json::Value>(&catalog.json()).is_ok());
-    }
-
-    #[test]
-    fn an_entry_finds_itself_under_all_its_names() {
-        let catalog = Catalog::embedded();
-        for class in catalog.classes() {
-            for entry in &class.asserts {
-                for shape in entry.shapes() {
-                    let message = (!shape.message.is_empty()).then_some(shape.message);
-                    let function = shape.functions.first().map(String::as_str);
-                    let found = catalog.known(shape.file, function, Some(shape.condition), message);
-                    assert!(
-                        found.iter().any(|known| known.entry.id == entry.id),
-                        "{} {}",
-                        entry.id,
-                        shape.condition
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn spellings_of_one_operator_are_one() {
-        let catalog = Catalog::embedded();
-        for (one, other) in [
-            ("torch.gather", "torch.Tensor.gather"),
-            ("torch.Tensor.index_add", "torch.index_add"),
-            ("torch.Tensor.index_add_", "aten::index_add_"),
-            ("torch.nn.Embedding", "torch.embedding"),
-            ("torch.nn.functional.embedding", "aten.embedding.default"),
-            ("torch.Tensor.__setitem__", "torch.Tensor.index_put_"),
-            ("torch.Tensor.__getitem__", "torch.ops.aten.index.Tensor"),
-            (
-                "_VariableFunctionsClass._assert_async",
-                "torch._assert_async",
-            ),
-            ("torch.bernoulli", "torch.Tensor.bernoulli_"),
-            ("torch.autograd.backward", "torch.Tensor.backward"),
-            (
-                "torch.nn.functional.cross_entropy",
-                "aten.nll_loss_forward.default",
-            ),
-            ("mine.op", "mine.op_"),
-        ] {
-            assert!(catalog.same_operator(one, other), "{one} {other}");
-        }
-        for (one, other) in [
-            (
-                "torch.nn.functional.cross_entropy",
-                "torch.nn.functional.nll_loss",
-            ),
-            ("torch.Tensor.__getitem__", "torch.Tensor.__setitem__"),
-            (
-                "torch.nn.functional.embedding",
-                "torch.nn.functional.embedding_bag",
-            ),
-            ("torch.Tensor.scatter_", "torch.Tensor.scatter_add_"),
-            ("torch.nn.functional.cross_entropy", "torch.Tensor.backward"),
-            ("mine.gather", "torch.gather"),
-        ] {
-            assert!(!catalog.same_operator(one, other), "{one} {other}");
-        }
     }
 
     #[test]

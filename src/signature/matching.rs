@@ -45,7 +45,7 @@ impl Signature {
             .collect()
     }
 
-    fn known(&self) -> Vec<super::catalog::Known<'static>> {
+    fn known(&self) -> Vec<super::entries::Known<'static>> {
         let Some(file) = &self.file else {
             return Vec::new();
         };

@@ -7,8 +7,10 @@
 mod assertion;
 mod catalog;
 mod condition;
+mod entries;
 mod exception;
 mod matching;
+mod operators;
 mod reading;
 
 use std::fmt;
@@ -16,7 +18,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use assertion::Assertion;
-pub use catalog::{Alias, Catalog, Class, CpuText, Device, Entry, Error, Operator};
+pub use catalog::{Catalog, Class, CpuText, Device, Error, Operator};
+pub use entries::{Alias, Entry};
 pub use reading::{Reading, read};
 
 /// Class of an assertion that the catalogue does not hold.

@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 use regex::{Regex, bytes};
 
 use super::assertion::{self, Assertion};
-use super::catalog::{Class, Known};
+use super::catalog::Class;
+use super::entries::Known;
 use super::exception::{self, Raised};
 use super::{
     CUDA_ERROR, Catalog, Evidence, Family, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition,

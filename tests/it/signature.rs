@@ -693,6 +693,7 @@ fn a_signature_survives_being_written_and_reads_as_one_line() {
 fn the_document_lists_every_class() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/signatures.md");
     let text = fs::read_to_string(path).expect("docs/signatures.md");
+    let (_, text) = text.split_once("## Classes").expect("a section on classes");
     let listed: Vec<String> = text
         .lines()
         .filter(|line| line.starts_with("| `"))
