@@ -8,7 +8,8 @@ This file must not know any single operator: moves and factories are in emulated
 import os
 import threading
 
-from . import emulated_asserts, emulated_moves, emulated_rules, emulated_state, emulated_views
+from . import emulated_asserts, emulated_cuda, emulated_moves, emulated_patches, emulated_rules, emulated_state
+from . import emulated_views
 from . import witness as witness_module
 from .emulated_state import TAG, NotEmulated
 
@@ -32,7 +33,6 @@ def install(spec, catalog, report):
     state = emulated_state.State(torch, report, count, emulated_state.blocking_launches(os.environ))
     setattr(torch.Tensor, TAG, None)
     state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True))
-    from . import emulated_cuda, emulated_patches
     emulated_cuda.install(state)
     emulated_patches.install(state)
     state.mode.__enter__()
@@ -177,14 +177,40 @@ def _mode(state, TorchFunctionMode, recorder):
         recorder.record(error, func, args, kwargs, call.text, finding.offence)
         return error
 
+    lookup, unknown = handlers.get, object()
+
     class Device(TorchFunctionMode):
         """The one mode that is both the emulation and the witness."""
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
-            handler = handlers.get(func)
-            if handler is not None:
+            handler = lookup(func, unknown)
+            if handler is None:
+                return func(*args, **kwargs) if kwargs else func(*args)
+            if handler is not unknown:
                 return handler(func, args, kwargs or {})
-            return generic(func, args, kwargs or {})
+            if kwargs or state.dead is not None:
+                return generic(func, args, kwargs or {})
+            # the common case in one loop: tensors of one device and plain values
+            tag = unknown
+            for value in args:
+                kind = type(value)
+                if kind is Tensor or kind is Parameter:
+                    if tag is unknown:
+                        tag = value._reduce_device
+                    elif tag != value._reduce_device:
+                        return generic(func, args, {})
+                elif kind not in plain:
+                    return generic(func, args, {})
+            if tag is None or tag is unknown:
+                return func(*args)
+            try:
+                result = func(*args)
+            except Exception as error:
+                result = failed(func, args, {}, tag, error)
+            if type(result) is Tensor:
+                result._reduce_device = tag
+                return result
+            return result if type(result) in plain else mark(result, tag)
 
     state.look, state.mark, state.generic, state.recorder = look, mark, generic, recorder
     state.failed = failed

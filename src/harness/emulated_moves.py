@@ -182,6 +182,8 @@ def build(state, look, mark, handlers):
         def make(func, args, kwargs):
             device = kwargs.get("device")
             data = args[0] if of_data and args else None
+            if old and type(data) in (list, tuple) and any(isinstance(v, Tensor) for v in data):
+                args, kwargs = numbers(args, kwargs)    # under a mode 1.13 takes no list of tensors
             if device is None:
                 tag = state.standing()
                 if isinstance(data, Tensor):
@@ -213,6 +215,13 @@ def build(state, look, mark, handlers):
                 result._reduce_pinned = True
             return result
         return make
+
+    old = state.version < (2, 0)
+
+    def numbers(args, kwargs):
+        given = next(v for v in args[0] if isinstance(v, Tensor))
+        values = [v.tolist() if isinstance(v, Tensor) else v for v in args[0]]
+        return (values,) + tuple(args[1:]), dict({"dtype": given.dtype}, **kwargs)
 
     def generator(tag, given):
         if given is None:

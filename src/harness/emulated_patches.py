@@ -12,8 +12,8 @@ from .emulated_state import FOREIGN, TAG
 
 def install(state):
     """Applies every patch; each part stands alone."""
-    for part in (_parameters, _storages, _files, _autograd, _default_device, _generators, _compilers, _parallel,
-                 _loops, _printing, _overrides, _getitem, _fork):
+    for part in (_parameters, _transforms, _storages, _files, _autograd, _default_device, _generators, _compilers, _parallel,
+                 _loops, _printing, _overrides, _getitem, _mode_stack):
         part(state)
 
 
@@ -29,8 +29,33 @@ def _parameters(state):
             setattr(result, TAG, tag)
         return result
 
+    def subclass(self, *args, **kwargs):
+        result = as_subclass(self, *args, **kwargs)
+        tag = getattr(self, TAG)
+        if tag is not None:
+            setattr(result, TAG, tag)
+        return result
+
     Tensor._make_subclass = staticmethod(make_subclass)
-    del as_subclass
+    Tensor.as_subclass = subclass
+
+
+def _transforms(state):
+    """torch.func wraps tensors in others, which are on the same device."""
+    def carrying(real):
+        def wrapped(tensor, *args, **kwargs):
+            result = real(tensor, *args, **kwargs)
+            tag = getattr(tensor, TAG, None)
+            if tag is not None and result is not tensor:
+                setattr(result, TAG, tag)
+            return result
+        return wrapped
+
+    for name in ("torch._functorch.vmap", "torch._functorch.eager_transforms"):
+        module = sys.modules.get(name)
+        for part in ("_add_batch_dim", "_remove_batch_dim", "_wrap_for_grad", "_unwrap_for_grad"):
+            if module is not None and hasattr(module, part):
+                setattr(module, part, carrying(getattr(module, part)))
 
 
 def _storages(state):
@@ -42,8 +67,22 @@ def _storages(state):
         tag = getattr(self, TAG, None)
         return real.__get__(self) if tag is None else state.devices[tag]
 
+    clone_memory = cls.clone
+
+    def clone(self):
+        tag = getattr(self, TAG)
+        setattr(self, TAG, None)        # the copy asks for the device of the memory
+        try:
+            result = clone_memory(self)
+        finally:
+            setattr(self, TAG, tag)
+        setattr(result, TAG, tag)
+        return result
+
     def copied(self, tag):
-        result = self.clone() if getattr(self, TAG, None) != tag else self
+        if getattr(self, TAG) == tag:
+            return self
+        result = clone(self)
         setattr(result, TAG, tag)
         return result
 
@@ -56,7 +95,7 @@ def _storages(state):
     setattr(cls, TAG, None)
     cls.device = property(device)
     cls.is_cuda = property(lambda self: getattr(self, TAG, None) is not None)
-    cls.cuda, cls.cpu = cuda, cpu
+    cls.cuda, cls.cpu, cls.clone = cuda, cpu, clone
 
 
 def _files(state):
@@ -376,5 +415,22 @@ def _getitem(state):
     torch.Tensor.__getitem__ = __getitem__
 
 
-def _fork(state):
-    """nothing to patch: State registers the fork itself; kept as the place where spawned processes will go."""
+
+def _mode_stack(state):
+    """Before 2.0 a mode is called through Python that costs more than most operators; this does the same, faster."""
+    if state.version >= (2, 0):
+        return
+    core = state.torch._C
+    pop, push = core._pop_torch_function_stack, core._push_on_torch_function_stack
+    length, enable = core._len_torch_function_stack, core._set_torch_function_mode
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        mode = pop()
+        if length() > 0:
+            enable(self)        # whoever called this has switched it off, and restores it
+        try:
+            return mode.__torch_function__(func, types, args, kwargs)
+        finally:
+            push(mode)
+
+    state.torch.overrides._TorchFunctionStackMode.__torch_function__ = __torch_function__

@@ -95,6 +95,27 @@ def remember_batches(torch):
         return real(self, indices)
     wrapped._reduce = True
     fetch._MapDatasetFetcher.fetch = wrapped
+    _remember_workers(torch)
+
+
+def _remember_workers(torch):
+    """With worker processes the lists are kept by number as they are handed out, and looked up as batches arrive."""
+    import torch.utils.data.dataloader as loader
+    kind = loader._MultiProcessingDataLoaderIter
+    hand_out, take = kind._next_index, kind._next_data
+
+    def next_index(self):
+        indices = hand_out(self)
+        if isinstance(indices, (list, tuple)):
+            self.__dict__.setdefault("_reduce_sent", {})[self._send_idx] = list(indices)
+        return indices
+
+    def next_data(self):
+        data = take(self)
+        batch[:] = [self.__dict__.get("_reduce_sent", {}).pop(self._rcvd_idx - 1, [])]
+        return data
+
+    kind._next_index, kind._next_data = next_index, next_data
 
 
 def public_name(torch, func):
