@@ -60,7 +60,7 @@ pub fn forms(program: &Program, invocation: &Invocation, found: &Found) -> Vec<R
     for body in bodies {
         for seed in [None, found.pins.seed] {
             for end in ["", SYNCHRONISE] {
-                let text = preamble(invocation, &data, seed) + &body + end;
+                let text = preamble(invocation, &data, seed, body.contains("__file__")) + &body + end;
                 forms.push(Repro { text, data: data.clone(), bytes });
             }
         }
@@ -128,7 +128,8 @@ fn data(program: &Program, invocation: &Invocation, found: &Found) -> Vec<String
     if reads { data } else { Vec::new() }
 }
 
-fn preamble(invocation: &Invocation, data: &[String], seed: Option<u64>) -> String {
+/// What stands in for the command line: folder, arguments, seeds, and the place of the original script where it asks.
+fn preamble(invocation: &Invocation, data: &[String], seed: Option<u64>, names_its_file: bool) -> String {
     let mut lines = Vec::new();
     let chdir = !data.is_empty();
     let argv = !invocation.argv.is_empty();
@@ -141,6 +142,9 @@ fn preamble(invocation: &Invocation, data: &[String], seed: Option<u64>) -> Stri
     if chdir {
         let folder = if invocation.workdir == "." { "data".to_owned() } else { format!("data/{}", invocation.workdir) };
         lines.push(format!("os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), {folder:?}))"));
+    }
+    if let (true, true, CaseProgram::Script(script)) = (chdir, names_its_file, &invocation.program) {
+        lines.push(format!("__file__ = os.path.abspath({script:?})"));
     }
     if argv {
         let words: Vec<String> = invocation.argv.iter().map(|word| python_string(word)).collect();

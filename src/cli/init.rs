@@ -2,16 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::args::{InitArgs, OutputArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, say};
-use super::run::{code_of, fail, options, refuse, style};
+use super::run::{code_of, default_plan, fail, options, refuse, style};
 use crate::case;
 use crate::exit::ExitCode;
 use crate::job;
-use crate::plan::Plan;
 use crate::signature::{self, Evidence, Signature};
 
 /// Runs the command once, or reads the log of a run, and writes the case.
@@ -80,7 +78,7 @@ fn from_run(command: &str, running: &RunningArgs, output: &OutputArgs) -> Result
         })
         .map_err(|error| refuse(&error))?;
     let mut progress = Progress::new(style(output));
-    let result = job::first(ground, options(running, Arc::new(Plan::default())), &mut |happening| progress.show(&happening));
+    let result = job::first(ground, options(running, default_plan()), &mut |happening| progress.show(&happening));
     progress.finish();
     result.map(|seen| seen.signature).map_err(|error| fail(&error.to_string(), &error.hints(), code_of(&error)))
 }

@@ -2,18 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::args::{MatchLevel, ReplayArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, print};
-use super::run::{code_of, fail, options, refuse, style};
+use super::run::{code_of, default_plan, fail, options, refuse, style};
 use crate::case::{self, Device};
 use crate::exit::ExitCode;
 use crate::job::{self, JobError};
-use crate::plan::Plan;
 use crate::signature::{Match, Signature};
 
 /// Runs `repro.py` of a bundle, or `source/` where there is none, once and in a fresh interpreter.
@@ -46,7 +44,7 @@ pub fn run(args: &ReplayArgs) -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let mut progress = Progress::new(style(&args.output));
-    let result = job::first(ground, options(&running, Arc::new(Plan::default())), &mut |one| progress.show(&one));
+    let result = job::first(ground, options(&running, default_plan()), &mut |one| progress.show(&one));
     progress.finish();
     match result {
         Ok(seen) if seen.signature.matches(&wanted, args.level.map_or(Match::Normal, MatchLevel::level)) => {

@@ -145,7 +145,7 @@ fn run_check(args: &CheckArgs) -> ExitCode {
         Ok(ground) => ground,
         Err(code) => return code,
     };
-    let options = options(&args.running, Arc::new(Plan::default()));
+    let options = options(&args.running, default_plan());
     let mut progress = Progress::new(style(&args.output));
     let result = job::check(ground, options, &mut |happening| progress.show(&happening));
     progress.finish();
@@ -181,6 +181,12 @@ pub(super) fn refuse(error: &GroundError) -> ExitCode {
         }
     };
     fail(&error.to_string(), &hints, code)
+}
+
+/// The strategy of a job that has none to choose.
+pub(super) fn default_plan() -> Arc<Plan> {
+    let text = plan::text("default").unwrap_or_default();
+    Arc::new(Plan::parse("default", text).expect("the default strategy is part of the build and its test reads it"))
 }
 
 /// The options that all jobs share.

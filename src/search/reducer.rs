@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::certificate::Certificate;
+use super::certificate::{self, Certificate};
 use super::halving::{self, Halving};
 use super::machine::{Answer, Machine, Set, Step};
 use super::progression::{HardEdges, Probe, Problem, Progression};
@@ -275,22 +275,21 @@ impl Reducer {
             }
             Stage::Sweep { base, machine } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
-                let again = self.best.candidate.id != base.candidate.id && self.round + 1 < ROUNDS;
-                if again {
-                    self.round += 1;
-                    self.structure(0)
-                } else {
-                    Stage::Done
-                }
+                self.round += 1;
+                let smaller = self.best.candidate.id != base.candidate.id;
+                if smaller && self.round < ROUNDS { self.structure(0) } else { Stage::Done }
             }
             Stage::Done => Stage::Done,
         };
     }
 
     /// The structure stage from `index` on that has something to propose, else the sweep.
-    fn structure(&self, from: usize) -> Stage {
+    fn structure(&mut self, from: usize) -> Stage {
         let facts = self.facts();
-        for (index, stage) in self.ground.plan.stages().iter().enumerate().skip(from) {
+        // After the first sweep only what that sweep left unused is worth a run: the sweep must be repeated for it.
+        let stages = if self.round == 0 { usize::MAX } else { 1 };
+        let ground = Arc::clone(&self.ground);
+        for (index, stage) in ground.plan.stages().iter().enumerate().take(stages).skip(from) {
             let mut proposals = stage.proposals(&self.best.program, &facts);
             proposals.retain(|proposal| !self.tried.contains(&proposal.key));
             if proposals.is_empty() {
@@ -300,6 +299,9 @@ impl Reducer {
                 .iter()
                 .map(|one| halving::Proposal { weight: f64::from(one.weight), prior: one.prior })
                 .collect();
+            if self.round > 0 {
+                self.certificate = Certificate::default();
+            }
             return Stage::Structure {
                 index,
                 base: Arc::clone(&self.best),
@@ -308,7 +310,7 @@ impl Reducer {
                 runs: 0,
             };
         }
-        self.sweep()
+        if self.certificate.kind() != certificate::Kind::None { Stage::Done } else { self.sweep() }
     }
 
     fn sweep(&self) -> Stage {

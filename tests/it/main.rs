@@ -1,6 +1,7 @@
 //! The integration tests, one binary.
 
 mod case;
+mod passes;
 mod program;
 mod search;
-mod passes;
+mod signature;
