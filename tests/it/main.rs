@@ -1,7 +1,9 @@
 //! The integration tests, one binary.
 
 mod case;
+mod corpus;
 mod passes;
 mod program;
 mod search;
 mod signature;
+mod support;
