@@ -20,6 +20,9 @@ const PLAIN_BASES: [&str; 22] = [
     "SimpleNamespace",
 ];
 
+/// How many earlier draws a draw is linked to.
+const NEAR_DRAWS: usize = 16;
+
 impl Linker<'_> {
     pub(crate) fn idioms(&mut self) {
         let ran: Vec<StmtId> = self.observed.executed.iter().copied().collect();
@@ -29,6 +32,29 @@ impl Linker<'_> {
             self.base_constructor(id);
             self.exits(id);
             self.handlers(id);
+        }
+        self.draws(&ran);
+    }
+
+    /// Numbers from one generator depend on how many were drawn before.
+    fn draws(&mut self, ran: &[StmtId]) {
+        let is_draw = |id: StmtId| {
+            self.names.facts(id).loads.iter().any(|access| {
+                let through = access.steps.iter().filter_map(|step| match step {
+                    Step::Attribute(name) => Some(name.as_str()),
+                    _ => None,
+                });
+                let words: Vec<&str> = access.root.as_deref().into_iter().chain(through).collect();
+                let is_random = words.contains(&"random") && words.len() > 1;
+                is_random || words.len() == 2 && words[0] == "torch" && (words[1].starts_with("rand") || words[1] == "multinomial")
+            })
+        };
+        let mut draws: Vec<StmtId> = ran.iter().copied().filter(|&id| is_draw(id)).collect();
+        draws.sort_by_key(|draw| (self.observed.first.get(draw).copied().unwrap_or(u64::MAX), *draw));
+        for (index, &draw) in draws.iter().enumerate() {
+            for &before in &draws[index.saturating_sub(NEAR_DRAWS)..index] {
+                self.soft(draw, before, Provenance::Setting);
+            }
         }
     }
 
@@ -71,7 +97,7 @@ impl Linker<'_> {
     fn records(&mut self, id: StmtId) {
         let Some(node) = self.program.node(id) else { return };
         for call in walk::calls(node) {
-            let Kind::Class(class) = self.expression(id, &call.func, 6) else { continue };
+            let Kind::Class(class) = self.kind_of_value(id, &call.func) else { continue };
             let fields = self.fields(class);
             if fields.is_empty() {
                 continue;
@@ -155,7 +181,7 @@ impl Linker<'_> {
         let bases = node.arguments.iter().flat_map(|arguments| arguments.args.iter());
         let mut needs = false;
         for base in bases {
-            needs |= match self.expression(class, base, 4) {
+            needs |= match self.kind_of_value(class, base) {
                 Kind::Class(base) => {
                     let own = self.attributes.get("__init__").into_iter().flatten();
                     own.clone().any(|init| init.owner.contains(&base)) || self.needs_constructor(base, fuel)

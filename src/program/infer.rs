@@ -52,16 +52,28 @@ const FLUENT: [&str; 17] = [
     "share_memory", "type", "compile", "xpu", "npu",
 ];
 
-const FUEL: u32 = 8;
+/// How deep an answer may be looked for; one hop from a name to its value takes about four.
+const FUEL: u32 = 32;
+/// How many accesses one question may look at.
+const BUDGET: u32 = 2_000;
 
 impl Linker<'_> {
     /// What an access from a statement is.
     pub(crate) fn kind_of(&self, at: StmtId, root: Option<&str>, steps: &[Step]) -> Kind {
+        self.budget.set(BUDGET);
         self.access(at, root, steps, FUEL)
+    }
+
+    /// What an expression of a statement is.
+    pub(crate) fn kind_of_value(&self, at: StmtId, expression: &Expr) -> Kind {
+        self.budget.set(BUDGET);
+        self.expression(at, expression, FUEL)
     }
 
     fn access(&self, at: StmtId, root: Option<&str>, steps: &[Step], fuel: u32) -> Kind {
         let (Some(root), Some(fuel)) = (root, fuel.checked_sub(1)) else { return Kind::Unknown };
+        let Some(budget) = self.budget.get().checked_sub(1) else { return Kind::Unknown };
+        self.budget.set(budget);
         let mut kind = self.name(at, root, fuel);
         let mut before = None;
         for (index, step) in steps.iter().enumerate() {
@@ -216,7 +228,7 @@ impl Linker<'_> {
     }
 
     /// What an expression is.
-    pub(crate) fn expression(&self, at: StmtId, expression: &Expr, fuel: u32) -> Kind {
+    fn expression(&self, at: StmtId, expression: &Expr, fuel: u32) -> Kind {
         let Some(fuel) = fuel.checked_sub(1) else { return Kind::Unknown };
         match expression {
             Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_) | Expr::Call(_) => {

@@ -4,6 +4,7 @@
 //! the trace, an attribute to the stores of the receiver's class where that is known, a call to what it ran.
 //! Must not know the graph's container.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::flow::{Need, Observed, Provenance, Strength};
@@ -46,6 +47,8 @@ pub(crate) struct Linker<'a> {
     /// The statements that hand a function's values out.
     pub(crate) returns: BTreeMap<StmtId, Vec<StmtId>>,
     pub(crate) bases: BTreeMap<StmtId, BTreeSet<StmtId>>,
+    /// What is left of one question about kinds.
+    pub(crate) budget: Cell<u32>,
     needs: BTreeSet<(StmtId, StmtId, Need)>,
 }
 
@@ -60,6 +63,7 @@ pub(crate) fn link(program: &Program, names: &Names, observed: &Observed) -> Lin
         attributes: BTreeMap::new(),
         returns: BTreeMap::new(),
         bases: BTreeMap::new(),
+        budget: Cell::new(0),
         needs: BTreeSet::new(),
     };
     linker.collect();
@@ -130,7 +134,7 @@ impl<'a> Linker<'a> {
         for &id in &ran {
             let Some(Stmt::ClassDef(class)) = self.program.node(id) else { continue };
             let bases = class.arguments.iter().flat_map(|arguments| arguments.args.iter());
-            let found = bases.filter_map(|base| match self.expression(id, base, 4) {
+            let found = bases.filter_map(|base| match self.kind_of_value(id, base) {
                 Kind::Class(class) => Some(class),
                 _ => None,
             });
@@ -189,26 +193,23 @@ impl<'a> Linker<'a> {
             let strong = self.star_imports(file).filter(|&(_, source)| self.exports(source, name));
             return Defs { strong: strong.map(|(import, _)| import).collect(), weak: BTreeSet::new() };
         };
-        if home == scope {
-            if let Some(defs) = self.reach.uses.get(&at).and_then(|uses| uses.get(name)) {
-                return defs.clone();
-            }
-            // A class body reads the name from outside until it binds it; anything else is a path that did not run.
-            if self.names.scopes[scope].kind == ScopeKind::Class {
-                let outside = self.names.scopes[scope].parent.and_then(|parent| self.reach.exits[parent].get(name));
-                if let Some(defs) = outside {
-                    return defs.clone();
-                }
-            }
-        }
-        let mut defs = self.reach.exits[home].get(name).cloned().unwrap_or_default();
+        let is_class = self.names.scopes[scope].kind == ScopeKind::Class;
+        let here = self.reach.uses.get(&at).and_then(|uses| uses.get(name)).filter(|_| home == scope);
+        // A class body reads the name from outside until it binds it.
+        let outside = || {
+            let parent = self.names.scopes[scope].parent.filter(|_| home == scope && is_class)?;
+            self.reach.exits[parent].get(name)
+        };
+        let known = here.or_else(outside).or_else(|| self.reach.exits[home].get(name));
+        let mut defs = known.cloned().unwrap_or_default();
+        // Functions that declare the name `global` or `nonlocal` bind it as well; without any other, so does what ran.
+        let is_elsewhere = |id: &StmtId| self.names.scope_of(*id) != home && self.names.scope_in(*id) != Some(home);
         let bound = self.names.scopes[home].bound.get(name).into_iter().flatten().copied();
-        let is_outside = |id: &StmtId| self.names.scope_of(*id) != home && self.names.scope_in(*id) != Some(home);
-        let mut elsewhere: Vec<StmtId> = bound.clone().filter(|id| self.observed.ran(*id)).collect();
+        let mut others: Vec<StmtId> = bound.filter(|id| self.observed.ran(*id)).collect();
         if !defs.strong.is_empty() {
-            elsewhere.retain(is_outside);
+            others.retain(is_elsewhere);
         }
-        defs.strong.extend(elsewhere);
+        defs.strong.extend(others);
         if let Some(weak) = self.reach.foreign.get(&(home, name.to_owned())) {
             defs.weak.extend(weak.iter().cloned());
         }

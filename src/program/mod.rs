@@ -9,6 +9,8 @@ mod certain;
 mod edit;
 mod encoding;
 mod flow;
+#[cfg(test)]
+mod flow_tests;
 mod idioms;
 mod infer;
 pub mod join;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::parse::Program;
 use super::python::{Expr, Stmt, ast};
-use super::statement::{FileId, StmtId, StmtKind};
+use super::statement::{FileId, StmtId};
 use super::walk::{self, Annotations};
 
 /// One step from an object to another.
@@ -331,11 +331,6 @@ pub(crate) fn is_container(value: &Expr) -> bool {
         }
         _ => false,
     }
-}
-
-/// The statements of a kind, for the rules that look for one.
-pub(crate) fn of_kind(program: &Program, kind: StmtKind) -> impl Iterator<Item = StmtId> + '_ {
-    program.statements().iter().filter(move |statement| statement.kind == kind).map(|statement| statement.id)
 }
 
 /// The arguments of a call in the order of the text, with their keywords.

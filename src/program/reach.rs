@@ -64,8 +64,8 @@ impl Reach {
     }
 }
 
-/// Parameters that a function changes in place, with the statements that do it.
-type Changed = BTreeMap<StmtId, BTreeMap<String, Vec<StmtId>>>;
+/// Parameters that a function changes in place, with the statements that do it, and whether only a container changes so.
+type Changed = BTreeMap<StmtId, BTreeMap<String, Vec<(StmtId, bool)>>>;
 
 fn changed_parameters(program: &Program, names: &Names, observed: &Observed) -> Changed {
     let mut changed = Changed::new();
@@ -77,7 +77,7 @@ fn changed_parameters(program: &Program, names: &Names, observed: &Observed) -> 
             let is_real = !matches!(store.change, Change::Effect | Change::Attribute);
             match &store.object.root {
                 Some(root) if is_part && is_real && scope.parameters.contains(root) => {
-                    changed.entry(owner).or_default().entry(root.clone()).or_default().push(id);
+                    changed.entry(owner).or_default().entry(root.clone()).or_default().push((id, store.change == Change::Maybe));
                 }
                 _ => {}
             }
@@ -219,7 +219,7 @@ impl Walk<'_> {
         for store in &facts.stores {
             self.change(id, store, env);
         }
-        for weak in self.changes_by_calls(id) {
+        for weak in self.changes_by_calls(id, env) {
             let (name, weak) = weak;
             self.touch(&name, weak, env);
         }
@@ -279,15 +279,20 @@ impl Walk<'_> {
     }
 
     /// Changes that calls in a statement make to the objects they are given.
-    fn changes_by_calls(&self, id: StmtId) -> Vec<(String, Weak)> {
+    fn changes_by_calls(&self, id: StmtId, env: &Env) -> Vec<(String, Weak)> {
         let mut changes = Vec::new();
         for callee in self.observed.callees(id) {
             let Some(parameters) = self.changed.get(&callee) else { continue };
             for (parameter, argument) in super::link::matched_arguments(self.program, self.names, id, callee) {
                 let (Some(by), Some(access)) = (parameters.get(&parameter), super::walk::place(argument)) else { continue };
                 if let (Some(root), true) = (access.root, access.steps.is_empty()) {
-                    let all = by.iter().chain([&id]);
-                    changes.extend(all.map(|&by| (root.clone(), Weak { by, strength: Strength::Hard, part: None })));
+                    let is_container = self.is_container(&root, env);
+                    for &(by, is_maybe) in by {
+                        let strength = if is_maybe && !is_container { Strength::Soft } else { Strength::Hard };
+                        for by in [by, id] {
+                            changes.push((root.clone(), Weak { by, strength, part: None }));
+                        }
+                    }
                 }
             }
         }

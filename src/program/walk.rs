@@ -226,7 +226,8 @@ impl Walk {
                 match (attribute.attr.as_str(), first.and_then(literal)) {
                     ("setdefault" | "pop", Some(key)) => self.store(object, Some(Step::Key(key)), change),
                     ("register_buffer" | "register_parameter" | "add_module", Some(name)) => {
-                        self.store(object, Some(Step::Attribute(name)), Change::Attribute);
+                        self.store(object.clone(), Some(Step::Attribute(name.clone())), Change::Attribute);
+                        self.store(object, Some(Step::Key(name)), change);
                     }
                     _ => self.store(object, None, change),
                 }
