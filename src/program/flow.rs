@@ -149,8 +149,11 @@ impl Observed {
 
     /// The same run in terms of a later version of the program: statements are known by their origins.
     pub fn follow(&self, before: &Program, after: &Program) -> Observed {
-        let old: BTreeMap<_, StmtId> =
-            before.statements().iter().filter_map(|statement| Some((before.origin(statement.id)?, statement.id))).collect();
+        let old: BTreeMap<_, StmtId> = before
+            .statements()
+            .iter()
+            .filter_map(|statement| Some((before.origin(statement.id)?, statement.id)))
+            .collect();
         let mut new: BTreeMap<StmtId, StmtId> = BTreeMap::new();
         for statement in after.statements() {
             if let Some(&was) = after.origin(statement.id).and_then(|origin| old.get(&origin)) {
@@ -188,8 +191,12 @@ impl Observed {
 
     /// The statements that ran a `def`, in the order in which they first ran.
     pub fn callers(&self, def: StmtId) -> Vec<StmtId> {
-        let mut callers: Vec<StmtId> =
-            self.calls.iter().filter(|&&(caller, callee)| callee == def && caller != def).map(|&(caller, _)| caller).collect();
+        let mut callers: Vec<StmtId> = self
+            .calls
+            .iter()
+            .filter(|&&(caller, callee)| callee == def && caller != def)
+            .map(|&(caller, _)| caller)
+            .collect();
         callers.sort_by_key(|caller| (self.first.get(caller).copied().unwrap_or(u64::MAX), *caller));
         callers
     }
@@ -307,7 +314,10 @@ impl Graph {
 
     /// Every edge, in a fixed order.
     pub fn edges(&self) -> Vec<(StmtId, StmtId, Need)> {
-        (0..self.parents.len()).map(StmtId::new).flat_map(|id| self.needs(id).map(move |(to, need)| (id, to, need))).collect()
+        (0..self.parents.len())
+            .map(StmtId::new)
+            .flat_map(|id| self.needs(id).map(move |(to, need)| (id, to, need)))
+            .collect()
     }
 
     /// The groups of statements that need each other, by hard edges and containment; definitions before uses.
@@ -344,9 +354,7 @@ impl Graph {
             Missing::Name => self.names.binders_of(name),
             Missing::Attribute => [attributes(), self.names.binders_of(name)].concat(),
             Missing::Key => attributes(),
-            Missing::Module => {
-                self.modules.get(name.rsplit('.').next().unwrap_or(name)).cloned().unwrap_or_default()
-            }
+            Missing::Module => self.modules.get(name.rsplit('.').next().unwrap_or(name)).cloned().unwrap_or_default(),
         };
         found.sort_unstable();
         found.dedup();

@@ -122,13 +122,17 @@ fn calls_bring_what_they_return_and_no_more() {
     let text = "def g(a): #*\n    b = a + 1 #*\n    log(b)\n    return b #*\ndef h(): \n    return 1\nx = g(1) #*\nh()\nf(x) #!\n";
     check(text, &[("7", "1"), ("8", "5")]);
     check("def g(): #*\n    log() \n    return 1\ng() #!\n", &[("4", "1")]);
-    check("def gen(): #*\n    for i in range(3): #*\n        yield i #*\nfor x in gen(): #*\n    f(x) #!\n", &[("4", "1")]);
+    check(
+        "def gen(): #*\n    for i in range(3): #*\n        yield i #*\nfor x in gen(): #*\n    f(x) #!\n",
+        &[("4", "1")],
+    );
     check("LIMIT = 3 #*\nOTHER = 4\ndef g(): #*\n    f(LIMIT) #!\ng() #!\n", &[("5", "3")]);
 }
 
 #[test]
 fn a_function_that_sets_a_global_needs_its_declaration_and_its_caller() {
-    let text = "n = 0 #*\ndef setup(): #*\n    global n #*\n    n = 5 #*\nsetup() #*\ndef g(): #*\n    f(n) #!\ng() #!\n";
+    let text =
+        "n = 0 #*\ndef setup(): #*\n    global n #*\n    n = 5 #*\nsetup() #*\ndef g(): #*\n    f(n) #!\ng() #!\n";
     check(text, &[("5", "2"), ("8", "6")]);
     check("seen = {} #*\ndef note(k): #*\n    seen[k] = 1 #*\nnote('a') #*\nf(seen) #!\n", &[("4", "2")]);
     let text = "def outer(): #*\n    n = 0 #*\n    def inner(): #*\n        nonlocal n #*\n        n += 1 #*\n    inner() #*\n    f(n) #!\nouter() #!\n";
@@ -161,7 +165,10 @@ fn of_several_stores_the_last_before_the_use_counts() {
 #[test]
 fn imports_reach_into_the_files_of_the_project() {
     let files = [
-        ("a.py", "from pkg import load #*\nimport pkg.tools as t #*\nfrom pkg.star import * #*\nx = load(t.size, deep) #*\nf(x) #!\n"),
+        (
+            "a.py",
+            "from pkg import load #*\nimport pkg.tools as t #*\nfrom pkg.star import * #*\nx = load(t.size, deep) #*\nf(x) #!\n",
+        ),
         ("pkg/__init__.py", "from .data import load #*\nfrom .data import save\n"),
         ("pkg/data.py", "import os\ndef load(n, d): #*\n    return n #*\ndef save():\n    pass #-\n"),
         ("pkg/star.py", "deep = 1 #*\nother = 2\n"),
@@ -196,7 +203,8 @@ fn a_handler_needs_what_raised_and_falls_back() {
 
 #[test]
 fn what_only_sets_the_stage_is_a_soft_neighbour() {
-    let Run { program, observed } = run(&[("a.py", "import torch\ntorch.manual_seed(0)\nx = torch.rand(3)\nf(x) #!\n")], &[], &[]);
+    let Run { program, observed } =
+        run(&[("a.py", "import torch\ntorch.manual_seed(0)\nx = torch.rand(3)\nf(x) #!\n")], &[], &[]);
     let graph = Graph::build(&program, &observed);
     let closure = graph.closure(&observed.crash.iter().copied().collect());
     assert_eq!(closure, StmtSet::from_iter([0, 2, 3].map(StmtId)));

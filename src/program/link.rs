@@ -72,7 +72,8 @@ pub(crate) fn link(program: &Program, names: &Names, observed: &Observed) -> Lin
             linker.hard(statement.id, parent, Provenance::Containment);
         }
     }
-    let ran: Vec<StmtId> = observed.executed.iter().copied().filter(|id| id.index() < program.statements().len()).collect();
+    let ran: Vec<StmtId> =
+        observed.executed.iter().copied().filter(|id| id.index() < program.statements().len()).collect();
     for &id in &ran {
         linker.names_of(id);
         linker.imports_of(id);
@@ -145,9 +146,11 @@ impl<'a> Linker<'a> {
         let mut others = Vec::new();
         for &id in &ran {
             for store in self.names.facts(id).stores.clone() {
-                let is_own = store.object.root.as_deref().is_some_and(|root| {
-                    self.names.receiver(id).is_some_and(|(_, own)| own == root)
-                });
+                let is_own = store
+                    .object
+                    .root
+                    .as_deref()
+                    .is_some_and(|root| self.names.receiver(id).is_some_and(|(_, own)| own == root));
                 if is_own { self.store(id, &store) } else { others.push((id, store)) }
             }
         }
@@ -182,7 +185,10 @@ impl<'a> Linker<'a> {
 
     fn holds_container(&self, attribute: &str) -> bool {
         let stores = self.attributes.get(attribute).into_iter().flatten().filter(|store| store.is_whole);
-        stores.filter_map(|store| self.program.node(store.by)).filter_map(names::assigned_value).any(names::is_container)
+        stores
+            .filter_map(|store| self.program.node(store.by))
+            .filter_map(names::assigned_value)
+            .any(names::is_container)
     }
 
     /// The definitions of a name that reach a statement's use of it.
@@ -217,7 +223,8 @@ impl<'a> Linker<'a> {
     }
 
     fn star_imports(&self, file: FileId) -> impl Iterator<Item = (StmtId, FileId)> + '_ {
-        let statements = self.program.statements_in(file).iter().filter(|statement| statement.kind == StmtKind::ImportFrom);
+        let statements =
+            self.program.statements_in(file).iter().filter(|statement| statement.kind == StmtKind::ImportFrom);
         statements.filter_map(move |statement| match self.program.node(statement.id) {
             Some(Stmt::ImportFrom(import)) if import.names.iter().any(|alias| alias.name.as_str() == "*") => {
                 Some((statement.id, modules::source_of(self.program, file, import)?))
@@ -285,7 +292,8 @@ impl<'a> Linker<'a> {
             }
         }
         if self.program.statement(id).kind == StmtKind::Nonlocal {
-            let declared: Vec<&String> = scope.nonlocals.iter().filter(|&(_, &by)| by == id).map(|(name, _)| name).collect();
+            let declared: Vec<&String> =
+                scope.nonlocals.iter().filter(|&(_, &by)| by == id).map(|(name, _)| name).collect();
             for name in declared {
                 // Without a binding outside, the declaration is a syntax error.
                 let outside = scope.parent.and_then(|parent| self.names.home_of_use(parent, name));
@@ -375,7 +383,8 @@ impl<'a> Linker<'a> {
     fn effects_of(&mut self, id: StmtId) {
         let scope = &self.names.scopes[self.names.scope_of(id)];
         let (ScopeKind::Function, Some(owner)) = (scope.kind, scope.owner) else { return };
-        let is_init = matches!(self.program.node(owner), Some(Stmt::FunctionDef(def)) if def.name.as_str() == "__init__");
+        let is_init =
+            matches!(self.program.node(owner), Some(Stmt::FunctionDef(def)) if def.name.as_str() == "__init__");
         let facts = self.names.facts(id);
         let escapes = facts.stores.iter().any(|store| {
             let is_local = store.object.root.as_ref().is_some_and(|root| scope.bound.contains_key(root));
@@ -383,7 +392,8 @@ impl<'a> Linker<'a> {
                 || store.object.steps.iter().any(|step| matches!(step, Step::Attribute(_)));
             store.change != Change::Effect && (is_attribute || !is_local)
         });
-        let is_global = facts.binds.iter().any(|name| scope.globals.contains_key(name) || scope.nonlocals.contains_key(name));
+        let is_global =
+            facts.binds.iter().any(|name| scope.globals.contains_key(name) || scope.nonlocals.contains_key(name));
         if is_global || escapes && !is_init {
             for (index, caller) in self.observed.callers(owner).into_iter().enumerate() {
                 let is_sure = index == 0 || self.observed.callers(owner).len() <= 3;
@@ -428,9 +438,10 @@ pub(crate) fn matched_arguments<'a>(
     };
     let is_init = def.name.as_str() == "__init__";
     let is_implicit = ["forward", "__call__"].contains(&def.name.as_str());
-    let is_static = def.decorator_list.iter().any(|decorator| {
-        decorator.expression.as_name_expr().is_some_and(|name| name.id.as_str() == "staticmethod")
-    });
+    let is_static = def
+        .decorator_list
+        .iter()
+        .any(|decorator| decorator.expression.as_name_expr().is_some_and(|name| name.id.as_str() == "staticmethod"));
     let skipped = usize::from(class.is_some() && !is_static);
     let mut matched = Vec::new();
     for call in walk::calls(node) {

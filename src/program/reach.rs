@@ -77,7 +77,12 @@ fn changed_parameters(program: &Program, names: &Names, observed: &Observed) -> 
             let is_real = !matches!(store.change, Change::Effect | Change::Attribute);
             match &store.object.root {
                 Some(root) if is_part && is_real && scope.parameters.contains(root) => {
-                    changed.entry(owner).or_default().entry(root.clone()).or_default().push((id, store.change == Change::Maybe));
+                    changed
+                        .entry(owner)
+                        .or_default()
+                        .entry(root.clone())
+                        .or_default()
+                        .push((id, store.change == Change::Maybe));
                 }
                 _ => {}
             }
@@ -87,7 +92,12 @@ fn changed_parameters(program: &Program, names: &Names, observed: &Observed) -> 
 }
 
 /// For each name of a scope the other names that hold (a part of) the same object.
-fn aliases(program: &Program, names: &Names, observed: &Observed, scope: ScopeId) -> BTreeMap<String, BTreeSet<String>> {
+fn aliases(
+    program: &Program,
+    names: &Names,
+    observed: &Observed,
+    scope: ScopeId,
+) -> BTreeMap<String, BTreeSet<String>> {
     let mut aliases: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for statement in program.statements() {
         if names.scope_of(statement.id) == scope && observed.ran(statement.id) {
@@ -152,7 +162,7 @@ impl Walk<'_> {
 
     fn block(&mut self, body: &[StmtId], mut env: Option<Env>) -> Option<Env> {
         for &id in body {
-            let Some(here) = env.take() else { return None };
+            let here = env.take()?;
             env = if self.observed.ran(id) { self.statement(id, here) } else { Some(here) };
         }
         env
@@ -247,11 +257,16 @@ impl Walk<'_> {
     fn is_container(&self, name: &str, env: &Env) -> bool {
         let births = match env.get(name) {
             Some(defs) => defs.strong.iter().copied().collect(),
-            None => self.names.home_of_use(self.scope, name).map_or(Vec::new(), |home| {
-                self.names.scopes[home].bound.get(name).cloned().unwrap_or_default()
-            }),
+            None => self
+                .names
+                .home_of_use(self.scope, name)
+                .map_or(Vec::new(), |home| self.names.scopes[home].bound.get(name).cloned().unwrap_or_default()),
         };
-        births.into_iter().filter_map(|birth| self.program.node(birth)).filter_map(names::assigned_value).any(names::is_container)
+        births
+            .into_iter()
+            .filter_map(|birth| self.program.node(birth))
+            .filter_map(names::assigned_value)
+            .any(names::is_container)
     }
 
     /// Adds a change of a name's object, and of the objects that it is a part of.
@@ -284,7 +299,9 @@ impl Walk<'_> {
         for callee in self.observed.callees(id) {
             let Some(parameters) = self.changed.get(&callee) else { continue };
             for (parameter, argument) in super::link::matched_arguments(self.program, self.names, id, callee) {
-                let (Some(by), Some(access)) = (parameters.get(&parameter), super::walk::place(argument)) else { continue };
+                let (Some(by), Some(access)) = (parameters.get(&parameter), super::walk::place(argument)) else {
+                    continue;
+                };
                 if let (Some(root), true) = (access.root, access.steps.is_empty()) {
                     let is_container = self.is_container(&root, env);
                     for &(by, is_maybe) in by {

@@ -57,7 +57,10 @@ impl Walk {
             Stmt::While(each) => self.visit_expr(&each.test),
             Stmt::If(test) => {
                 self.visit_expr(&test.test);
-                test.elif_else_clauses.iter().filter_map(|clause| clause.test.as_ref()).for_each(|test| self.visit_expr(test));
+                test.elif_else_clauses
+                    .iter()
+                    .filter_map(|clause| clause.test.as_ref())
+                    .for_each(|test| self.visit_expr(test));
             }
             Stmt::With(with) => {
                 for item in &with.items {
@@ -356,10 +359,10 @@ impl<'a> Visitor<'a> for Walk {
 /// What a method does to its object, by its name.
 fn method_change(name: &str) -> Option<Change> {
     match name {
-        "append" | "appendleft" | "extend" | "extendleft" | "insert" | "setdefault" | "add_module" | "register_buffer"
-        | "register_parameter" => Some(Change::Grow),
-        "add" | "update" | "pop" | "popitem" | "popleft" | "remove" | "discard" | "clear" | "sort" | "reverse" | "rotate"
-        | "subtract" | "fill" | "setflags" | "partition" => Some(Change::Maybe),
+        "append" | "appendleft" | "extend" | "extendleft" | "insert" | "setdefault" | "add_module"
+        | "register_buffer" | "register_parameter" => Some(Change::Grow),
+        "add" | "update" | "pop" | "popitem" | "popleft" | "remove" | "discard" | "clear" | "sort" | "reverse"
+        | "rotate" | "subtract" | "fill" | "setflags" | "partition" => Some(Change::Maybe),
         _ if name.ends_with('_') && !name.starts_with('_') => Some(Change::Whole),
         _ => None,
     }
