@@ -14,10 +14,11 @@ use super::statement::StmtId;
 
 /// Attributes of tensors, arrays, containers, modules and files: on an unknown object they are rarely ours.
 const COMMON: [&str; 58] = [
-    "T", "add", "append", "args", "bias", "close", "copy", "count", "data", "device", "dim", "dtype", "eval", "extend", "filter",
-    "format", "forward", "get", "grad", "group", "index", "insert", "is_cuda", "item", "items", "join", "keys", "layout", "max",
-    "mean", "min", "name", "names", "ndim", "next", "numel", "open", "parent", "path", "pop", "read", "real", "remove", "reshape",
-    "shape", "size", "sort", "split", "state", "std", "stride", "sum", "update", "value", "values", "view", "weight", "write",
+    "T", "add", "append", "args", "bias", "close", "copy", "count", "data", "device", "dim", "dtype", "eval", "extend",
+    "filter", "format", "forward", "get", "grad", "group", "index", "insert", "is_cuda", "item", "items", "join",
+    "keys", "layout", "max", "mean", "min", "name", "names", "ndim", "next", "numel", "open", "parent", "path", "pop",
+    "read", "real", "remove", "reshape", "shape", "size", "sort", "split", "state", "std", "stride", "sum", "update",
+    "value", "values", "view", "weight", "write",
 ];
 
 impl Linker<'_> {
@@ -47,7 +48,9 @@ impl Linker<'_> {
         let is_hint = classes.is_none() && *receiver != Kind::Options && COMMON.contains(&name);
         let all = self.attributes.get(name).cloned().unwrap_or_default();
         let fits = |attribute: &&Attribute| match (&classes, receiver) {
-            (Some(classes), _) => attribute.owner.is_empty() && !attribute.is_option || !attribute.owner.is_disjoint(classes),
+            (Some(classes), _) => {
+                attribute.owner.is_empty() && !attribute.is_option || !attribute.owner.is_disjoint(classes)
+            }
             (None, Kind::Options) => attribute.owner.is_empty(),
             (None, Kind::Foreign | Kind::Nothing) => attribute.owner.is_empty() && !attribute.is_option,
             (None, _) => true,
@@ -101,7 +104,8 @@ impl Linker<'_> {
             let is_base = base.is_some_and(|base| {
                 base.by == attribute.by || self.is_alternative(base.by, attribute.by) || first(attribute.by).is_none()
             });
-            let is_live = if attribute.is_whole && before(&attribute) { is_base } else { before(&attribute) || comes_again };
+            let is_live =
+                if attribute.is_whole && before(&attribute) { is_base } else { before(&attribute) || comes_again };
             let strength = if is_live && !is_hint { attribute.strength } else { Strength::Soft };
             needs.push((attribute.by, strength, provenance));
         }

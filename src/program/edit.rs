@@ -28,35 +28,21 @@ impl Program {
             };
             let file = FileId(number);
             let statements = self.statements_in(file);
-            if !statements
-                .iter()
-                .any(|statement| doomed.contains(statement.id))
-            {
+            if !statements.iter().any(|statement| doomed.contains(statement.id)) {
                 continue;
             }
             let edits = match self.module(file) {
                 None => vec![Edit::remove(0..self.text(file).len())],
                 Some(module) => {
-                    let mut cut = Cut {
-                        program: self,
-                        module,
-                        text: self.text(file),
-                        doomed,
-                        edits: Vec::new(),
-                    };
-                    let top: Vec<&Statement> = statements
-                        .iter()
-                        .filter(|statement| statement.parent.is_none())
-                        .collect();
+                    let mut cut = Cut { program: self, module, text: self.text(file), doomed, edits: Vec::new() };
+                    let top: Vec<&Statement> =
+                        statements.iter().filter(|statement| statement.parent.is_none()).collect();
                     cut.lines(&top);
                     merge(cut.edits)
                 }
             };
             let text = self.text(file);
-            let edits: Vec<Edit> = edits
-                .into_iter()
-                .filter(|edit| text[edit.range.clone()] != edit.text)
-                .collect();
+            let edits: Vec<Edit> = edits.into_iter().filter(|edit| text[edit.range.clone()] != edit.text).collect();
             if !edits.is_empty() {
                 all.insert(path.clone(), edits);
             }
@@ -99,11 +85,7 @@ impl<'a> Cut<'a> {
         let mut from = 0;
         while from < lines.len() {
             let mut to = from + 1;
-            while to < lines.len()
-                && self
-                    .gaps(lines[to - 1].range.end, lines[to].range.start)
-                    .is_empty()
-            {
+            while to < lines.len() && self.gaps(lines[to - 1].range.end, lines[to].range.start).is_empty() {
                 to += 1;
             }
             self.paragraph(&lines, from..to);
@@ -117,8 +99,7 @@ impl<'a> Cut<'a> {
     }
 
     fn paragraph(&mut self, lines: &[Line<'a>], which: Range<usize>) {
-        let goes =
-            |cut: &Self, line: &Line<'a>| line.members.iter().all(|member| cut.is_doomed(member));
+        let goes = |cut: &Self, line: &Line<'a>| line.members.iter().all(|member| cut.is_doomed(member));
         let mut whole = true;
         for line in &lines[which.clone()] {
             if goes(self, line) {
@@ -140,8 +121,7 @@ impl<'a> Cut<'a> {
         };
         let attached = self.attached(&above, first);
         if let Some(comment) = above.get(attached) {
-            self.edits
-                .push(Edit::remove(comment.range.start..first.range.start));
+            self.edits.push(Edit::remove(comment.range.start..first.range.start));
         }
         let last = &lines[which.end - 1];
         let last_end = self.behind(last);
@@ -149,27 +129,16 @@ impl<'a> Cut<'a> {
             Some(next) => self.gaps(last_end, next.range.start),
             None => Vec::new(),
         };
-        let blanks = above[..attached]
-            .iter()
-            .rev()
-            .take_while(|gap| gap.comment.is_none())
-            .count();
+        let blanks = above[..attached].iter().rev().take_while(|gap| gap.comment.is_none()).count();
         let is_last = which.end == lines.len();
-        if which.start > 0
-            && blanks > 0
-            && (is_last || below.first().is_some_and(|gap| gap.comment.is_none()))
-        {
+        if which.start > 0 && blanks > 0 && (is_last || below.first().is_some_and(|gap| gap.comment.is_none())) {
             let start = above[attached - blanks].range.start;
             let end = above[attached - 1].range.end;
             self.edits.push(Edit::remove(start..end));
         } else if which.start == 0 && attached == 0 {
-            let blanks: Vec<&Gap> = below
-                .iter()
-                .take_while(|gap| gap.comment.is_none())
-                .collect();
+            let blanks: Vec<&Gap> = below.iter().take_while(|gap| gap.comment.is_none()).collect();
             if let (Some(first), Some(last)) = (blanks.first(), blanks.last()) {
-                self.edits
-                    .push(Edit::remove(first.range.start..last.range.end));
+                self.edits.push(Edit::remove(first.range.start..last.range.end));
             }
         }
     }
@@ -180,10 +149,8 @@ impl<'a> Cut<'a> {
         let belongs = |gap: &&Gap| {
             gap.comment.is_some_and(|at| {
                 let comment = &self.text[at..gap.range.end];
-                let is_head = comment.starts_with("#!")
-                    || declared_coding(comment.trim_end().as_bytes()).is_some();
-                self.text[gap.range.start..at] == *indent
-                    && !(is_head && self.is_head(gap.range.start))
+                let is_head = comment.starts_with("#!") || declared_coding(comment.trim_end().as_bytes()).is_some();
+                self.text[gap.range.start..at] == *indent && !(is_head && self.is_head(gap.range.start))
             })
         };
         above.len() - above.iter().rev().take_while(belongs).count()
@@ -191,11 +158,7 @@ impl<'a> Cut<'a> {
 
     /// Whether an offset is on the first two lines, where `#!` and coding lines mean something.
     fn is_head(&self, offset: usize) -> bool {
-        self.text[..offset]
-            .bytes()
-            .filter(|&byte| byte == b'\n' || byte == b'\r')
-            .count()
-            <= 2
+        self.text[..offset].bytes().filter(|&byte| byte == b'\n' || byte == b'\r').count() <= 2
     }
 
     /// A line of which something stays.
@@ -228,11 +191,7 @@ impl<'a> Cut<'a> {
         let children: Vec<&Statement> = self.program.children(statement.id).collect();
         let dropped = self.dropped_arms(node, &children);
         for arm in arms_of(node) {
-            let body: Vec<&Statement> = children
-                .iter()
-                .copied()
-                .filter(|child| child.arm == arm)
-                .collect();
+            let body: Vec<&Statement> = children.iter().copied().filter(|child| child.arm == arm).collect();
             let is_empty = body.iter().all(|child| self.is_doomed(child));
             if is_empty && dropped.contains(&arm) {
                 self.drop_arm(node, arm, &body);
@@ -246,18 +205,9 @@ impl<'a> Cut<'a> {
 
     /// The arms that lose everything and can go with their headers.
     fn dropped_arms(&self, node: &Stmt, children: &[&Statement]) -> Vec<Arm> {
-        let is_empty = |arm: Arm| {
-            children
-                .iter()
-                .filter(|child| child.arm == arm)
-                .all(|child| self.is_doomed(child))
-        };
+        let is_empty = |arm: Arm| children.iter().filter(|child| child.arm == arm).all(|child| self.is_doomed(child));
         let mut dropped = Vec::new();
-        for arm in arms_of(node)
-            .into_iter()
-            .rev()
-            .take_while(|&arm| arm != Arm::Body)
-        {
+        for arm in arms_of(node).into_iter().rev().take_while(|&arm| arm != Arm::Body) {
             let can_go = match (node, arm) {
                 (Stmt::If(test), Arm::Elif(n)) => test
                     .elif_else_clauses
@@ -282,24 +232,19 @@ impl<'a> Cut<'a> {
             return;
         };
         let header = match (node, arm) {
-            (Stmt::If(test), Arm::Elif(n)) => test
-                .elif_else_clauses
-                .get(usize::from(n))
-                .map(|clause| python::range(clause).start),
-            (Stmt::Try(guard), Arm::Handler(n)) => guard
-                .handlers
-                .get(usize::from(n))
-                .map(|handler| python::range(handler).start),
-            (Stmt::Match(subject), Arm::Case(n)) => subject
-                .cases
-                .get(usize::from(n))
-                .map(|case| python::range(case).start),
+            (Stmt::If(test), Arm::Elif(n)) => {
+                test.elif_else_clauses.get(usize::from(n)).map(|clause| python::range(clause).start)
+            }
+            (Stmt::Try(guard), Arm::Handler(n)) => {
+                guard.handlers.get(usize::from(n)).map(|handler| python::range(handler).start)
+            }
+            (Stmt::Match(subject), Arm::Case(n)) => {
+                subject.cases.get(usize::from(n)).map(|case| python::range(case).start)
+            }
             _ => {
                 let before = &self.module.tokens()[..self.module.token_from(first.range.start)];
-                let word = before
-                    .iter()
-                    .rev()
-                    .find(|token| matches!(token.kind(), TokenKind::Else | TokenKind::Finally));
+                let word =
+                    before.iter().rev().find(|token| matches!(token.kind(), TokenKind::Else | TokenKind::Finally));
                 word.map(|token| python::range(token).start)
             }
         };
@@ -315,31 +260,20 @@ impl<'a> Cut<'a> {
             return;
         };
         if !self.is_own_line(first) {
-            self.edits
-                .push(Edit::replace(first.range.start..last.range.end, "pass"));
+            self.edits.push(Edit::replace(first.range.start..last.range.end, "pass"));
             return;
         }
         let start = self.line_start(first.range.start);
-        let line = Line {
-            members: vec![first],
-            range: start..start,
-        };
+        let line = Line { members: vec![first], range: start..start };
         let above = self.gaps_above(start);
         let (from, text) = match above.get(self.attached(&above, &line)) {
-            Some(comment) => (
-                comment.range.start,
-                format!("{}pass", &self.text[start..first.range.start]),
-            ),
+            Some(comment) => (comment.range.start, format!("{}pass", &self.text[start..first.range.start])),
             None => (first.range.start, "pass".to_owned()),
         };
         let newline = self.newline(last.range.end);
         self.edits.push(Edit::replace(from..newline.start, text));
         let indent = &self.text[start..first.range.start];
-        let end = if last.kind.is_compound() {
-            self.deeper_comments(newline.end, indent)
-        } else {
-            newline.end
-        };
+        let end = if last.kind.is_compound() { self.deeper_comments(newline.end, indent) } else { newline.end };
         if end > newline.end {
             self.edits.push(Edit::remove(newline.end..end));
         }
@@ -355,10 +289,7 @@ impl<'a> Cut<'a> {
                     line.members.push(statement);
                     line.range.end = range.end;
                 }
-                _ => lines.push(Line {
-                    members: vec![statement],
-                    range,
-                }),
+                _ => lines.push(Line { members: vec![statement], range }),
             }
         }
         lines
@@ -379,13 +310,7 @@ impl<'a> Cut<'a> {
     fn is_own_line(&self, statement: &Statement) -> bool {
         let before = &self.module.tokens()[..self.module.token_from(statement.range.start)];
         let seen = before.iter().rev().map(|token| token.kind()).find(|kind| {
-            !matches!(
-                kind,
-                TokenKind::Indent
-                    | TokenKind::Dedent
-                    | TokenKind::NonLogicalNewline
-                    | TokenKind::Comment
-            )
+            !matches!(kind, TokenKind::Indent | TokenKind::Dedent | TokenKind::NonLogicalNewline | TokenKind::Comment)
         });
         matches!(seen, None | Some(TokenKind::Newline))
     }
@@ -400,9 +325,7 @@ impl<'a> Cut<'a> {
     /// The token that ends the logical line on which a statement ends.
     fn newline(&self, offset: usize) -> Range<usize> {
         let after = &self.module.tokens()[self.module.token_from(offset)..];
-        let newline = after
-            .iter()
-            .find(|token| token.kind() == TokenKind::Newline);
+        let newline = after.iter().find(|token| token.kind() == TokenKind::Newline);
         newline.map_or(self.text.len()..self.text.len(), python::range)
     }
 
@@ -423,10 +346,7 @@ impl<'a> Cut<'a> {
             match token.kind() {
                 TokenKind::Comment => comment = Some(range.start),
                 kind if is_newline(kind) => {
-                    gaps.push(Gap {
-                        range: start..range.end,
-                        comment: comment.take(),
-                    });
+                    gaps.push(Gap { range: start..range.end, comment: comment.take() });
                     start = range.end;
                 }
                 _ => {}
@@ -438,10 +358,7 @@ impl<'a> Cut<'a> {
     /// The lines without statements directly above the start of a line.
     fn gaps_above(&self, to: usize) -> Vec<Gap> {
         let before = &self.module.tokens()[..self.module.token_from(to)];
-        let newline = before
-            .iter()
-            .rev()
-            .find(|token| token.kind() == TokenKind::Newline);
+        let newline = before.iter().rev().find(|token| token.kind() == TokenKind::Newline);
         self.gaps(newline.map_or(0, |token| python::range(token).end), to)
     }
 
@@ -491,19 +408,14 @@ fn is_inert(test: &Expr) -> bool {
         Expr::UnaryOp(unary) => is_inert(&unary.operand),
         Expr::BoolOp(all) => all.values.iter().all(is_inert),
         Expr::BinOp(pair) => is_inert(&pair.left) && is_inert(&pair.right),
-        Expr::Compare(compare) => {
-            is_inert(&compare.left) && compare.comparators.iter().all(is_inert)
-        }
+        Expr::Compare(compare) => is_inert(&compare.left) && compare.comparators.iter().all(is_inert),
         Expr::Attribute(attribute) => is_inert(&attribute.value),
         Expr::Subscript(subscript) => is_inert(&subscript.value) && is_inert(&subscript.slice),
         Expr::Tuple(tuple) => tuple.elts.iter().all(is_inert),
         Expr::List(list) => list.elts.iter().all(is_inert),
         Expr::Set(set) => set.elts.iter().all(is_inert),
         Expr::Call(call) => {
-            let asks = call
-                .func
-                .as_name_expr()
-                .is_some_and(|name| QUESTIONS.contains(&name.id.as_str()));
+            let asks = call.func.as_name_expr().is_some_and(|name| QUESTIONS.contains(&name.id.as_str()));
             asks && call.arguments.keywords.is_empty() && call.arguments.args.iter().all(is_inert)
         }
         _ => test.is_name_expr() || test.is_literal_expr(),
@@ -511,14 +423,7 @@ fn is_inert(test: &Expr) -> bool {
 }
 
 /// Built-in functions that only look at their arguments.
-const QUESTIONS: [&str; 6] = [
-    "callable",
-    "hasattr",
-    "isinstance",
-    "issubclass",
-    "len",
-    "type",
-];
+const QUESTIONS: [&str; 6] = ["callable", "hasattr", "isinstance", "issubclass", "len", "type"];
 
 /// Sorts edits and joins those that overlap or touch.
 fn merge(mut edits: Vec<Edit>) -> Vec<Edit> {
@@ -548,26 +453,13 @@ mod tests {
         let tree = SourceTree::from_texts([("a.py", text)]);
         let program = Program::parse(&tree).expect("small");
         assert!(program.opaque().is_empty(), "{:?}", program.opaque());
-        let starts = |id: StmtId| {
-            words
-                .iter()
-                .any(|word| program.text_of(id).starts_with(word))
-        };
-        let doomed: StmtSet = program
-            .statements()
-            .iter()
-            .map(|statement| statement.id)
-            .filter(|&id| starts(id))
-            .collect();
+        let starts = |id: StmtId| words.iter().any(|word| program.text_of(id).starts_with(word));
+        let doomed: StmtSet =
+            program.statements().iter().map(|statement| statement.id).filter(|&id| starts(id)).collect();
         assert!(!doomed.is_empty());
-        let after = tree
-            .with_edits(&program.delete(&doomed))
-            .expect("edits fit");
+        let after = tree.with_edits(&program.delete(&doomed)).expect("edits fit");
         assert_eq!(&**after.get("a.py").expect("the file").text(), expected);
-        assert!(
-            Program::parse(&after).expect("small").opaque().is_empty(),
-            "broken: {expected}"
-        );
+        assert!(Program::parse(&after).expect("small").opaque().is_empty(), "broken: {expected}");
     }
 
     #[test]
@@ -608,11 +500,7 @@ mod tests {
         check("if x: a; b  # c\n", &["a", "b"], "if x: pass  # c\n");
         check("if x: a; b\n", &["a"], "if x: b\n");
         check("if x: a; b\n", &["b"], "if x: a\n");
-        check(
-            "def f():\n\t'''doc\n\t'''\n\treturn 1  # one\ny\n",
-            &["'''", "return"],
-            "def f():\n\tpass\ny\n",
-        );
+        check("def f():\n\t'''doc\n\t'''\n\treturn 1  # one\ny\n", &["'''", "return"], "def f():\n\tpass\ny\n");
         check(
             "class A:\n    # why\n    x = 1\n\n    # how\n    y = 2\n    # end\n",
             &["x", "y"],
@@ -628,31 +516,15 @@ mod tests {
 
     #[test]
     fn decorators_and_bodies_go() {
-        check(
-            "@a\n# c\n@b(1)\nasync def f(x):\n    x\n    # end\n\ny\n",
-            &["@a"],
-            "y\n",
-        );
-        check(
-            "class A:\n    @property\n    def p(self): return 1\n\n    q = 1\n",
-            &["@prop"],
-            "class A:\n    q = 1\n",
-        );
+        check("@a\n# c\n@b(1)\nasync def f(x):\n    x\n    # end\n\ny\n", &["@a"], "y\n");
+        check("class A:\n    @property\n    def p(self): return 1\n\n    q = 1\n", &["@prop"], "class A:\n    q = 1\n");
         check("if x:\n  a\n  # in\n# out\nb\n", &["if"], "# out\nb\n");
-        check(
-            "def f[T](x: T) -> T:\n    return x\ntype X[T] = list[T]\n",
-            &["def"],
-            "type X[T] = list[T]\n",
-        );
+        check("def f[T](x: T) -> T:\n    return x\ntype X[T] = list[T]\n", &["def"], "type X[T] = list[T]\n");
     }
 
     #[test]
     fn comments_go_with_the_last_of_their_paragraph() {
-        check(
-            "# one\na\n\n# two\nb\nc\n",
-            &["b"],
-            "# one\na\n\n# two\nc\n",
-        );
+        check("# one\na\n\n# two\nb\nc\n", &["b"], "# one\na\n\n# two\nc\n");
         check("# one\na\n\n# two\nb\nc\n", &["b", "c"], "# one\na\n");
         check("# one\na\n\n# two\nb\n\nc\n", &["b"], "# one\na\n\nc\n");
         check("a\n\n# two\nb\n# three\nc\n", &["b"], "a\n\n# three\nc\n");
@@ -667,61 +539,29 @@ mod tests {
             "#!/usr/bin/env python\n# coding: utf-8\n\nb\n",
         );
         check("import a\n\n\nb\n", &["import"], "b\n");
-        check(
-            "def f():\n    a\n\n    # two\n    b\n\n\nc\n",
-            &["b"],
-            "def f():\n    a\n\n\nc\n",
-        );
+        check("def f():\n    a\n\n    # two\n    b\n\n\nc\n", &["b"], "def f():\n    a\n\n\nc\n");
     }
 
     #[test]
     fn arms_that_lose_everything_go_when_that_changes_nothing_else() {
-        check(
-            "if x:\n    a\nelse:\n    b\nc\n",
-            &["b"],
-            "if x:\n    a\nc\n",
-        );
-        check(
-            "if x:\n    a\nelse:\n    b\nc\n",
-            &["a"],
-            "if x:\n    pass\nelse:\n    b\nc\n",
-        );
+        check("if x:\n    a\nelse:\n    b\nc\n", &["b"], "if x:\n    a\nc\n");
+        check("if x:\n    a\nelse:\n    b\nc\n", &["a"], "if x:\n    pass\nelse:\n    b\nc\n");
         check(
             "if x:\n    a\nelif y:\n    b\nelse:\n    c\n",
             &["b"],
             "if x:\n    a\nelif y:\n    pass\nelse:\n    c\n",
         );
-        check(
-            "if x:\n    a\nelif y:\n    b\nelse:\n    c\n",
-            &["b", "c"],
-            "if x:\n    a\n",
-        );
-        check(
-            "if x:\n    a\nelif f():\n    b\nelse: c\n",
-            &["b", "c"],
-            "if x:\n    a\nelif f():\n    pass\n",
-        );
-        check(
-            "for x in y:\n    a\nelse:\n    b\n",
-            &["b"],
-            "for x in y:\n    a\n",
-        );
+        check("if x:\n    a\nelif y:\n    b\nelse:\n    c\n", &["b", "c"], "if x:\n    a\n");
+        check("if x:\n    a\nelif f():\n    b\nelse: c\n", &["b", "c"], "if x:\n    a\nelif f():\n    pass\n");
+        check("for x in y:\n    a\nelse:\n    b\n", &["b"], "for x in y:\n    a\n");
         check("while x: a\nelse: b\nc\n", &["b"], "while x: a\nc\n");
-        check(
-            "while x: a\nelse: b\nc\n",
-            &["a", "b"],
-            "while x: pass\nc\n",
-        );
+        check("while x: a\nelse: b\nc\n", &["a", "b"], "while x: pass\nc\n");
         check(
             "try:\n    a\nexcept E:\n    b\nelse:\n    c\nfinally:\n    d\n",
             &["b", "c", "d"],
             "try:\n    a\nexcept E:\n    pass\n",
         );
-        check(
-            "try:\n    a\nfinally:\n    d\n",
-            &["d"],
-            "try:\n    a\nfinally:\n    pass\n",
-        );
+        check("try:\n    a\nfinally:\n    d\n", &["d"], "try:\n    a\nfinally:\n    pass\n");
         check(
             "try:\n    a\nexcept* E as e:\n    b\nelse:\n    c\n",
             &["a", "c"],
@@ -754,16 +594,8 @@ mod tests {
         let text = "if a:\n  b\nelse:\n  c\n";
         let program = Program::parse(&SourceTree::from_texts([("a.py", text)])).expect("small");
         let doomed = StmtSet::from_iter([StmtId(2)]);
-        let after = program
-            .tree()
-            .with_edits(&program.delete(&doomed))
-            .expect("fits");
-        let kinds: Vec<_> = Program::parse(&after)
-            .expect("small")
-            .statements()
-            .iter()
-            .map(|s| s.kind)
-            .collect();
+        let after = program.tree().with_edits(&program.delete(&doomed)).expect("fits");
+        let kinds: Vec<_> = Program::parse(&after).expect("small").statements().iter().map(|s| s.kind).collect();
         assert_eq!(kinds, [StmtKind::If, StmtKind::Expr]);
     }
 }

@@ -33,11 +33,7 @@ impl Encoding {
         let label = declared.as_deref().map(normalise);
         let is_utf8 = matches!(label.as_deref(), None | Some("utf-8"));
         if mark || is_utf8 {
-            let encoding = if mark {
-                Encoding::Utf8Mark
-            } else {
-                Encoding::Utf8
-            };
+            let encoding = if mark { Encoding::Utf8Mark } else { Encoding::Utf8 };
             return match std::str::from_utf8(body) {
                 Ok(text) if is_utf8 => (encoding, text.to_owned()),
                 _ => (Encoding::Raw, latin1(bytes)),
@@ -49,9 +45,7 @@ impl Encoding {
                 Some(charset) => {
                     let encoding = Encoding::Named(charset);
                     match charset.decode_without_bom_handling_and_without_replacement(body) {
-                        Some(text) if encoding.encode(&text).as_deref() == Some(body) => {
-                            (encoding, text.into_owned())
-                        }
+                        Some(text) if encoding.encode(&text).as_deref() == Some(body) => (encoding, text.into_owned()),
                         _ => (Encoding::Raw, latin1(body)),
                     }
                 }
@@ -66,10 +60,9 @@ impl Encoding {
         match self {
             Encoding::Utf8 => Some(text.as_bytes().to_vec()),
             Encoding::Utf8Mark => Some([MARK, text.as_bytes()].concat()),
-            Encoding::Latin1 | Encoding::Raw => text
-                .chars()
-                .map(|character| u8::try_from(u32::from(character)).ok())
-                .collect(),
+            Encoding::Latin1 | Encoding::Raw => {
+                text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
+            }
             Encoding::Named(charset) => {
                 let (bytes, _, unmappable) = charset.encode(text);
                 (!unmappable).then(|| bytes.into_owned())
@@ -122,13 +115,9 @@ fn normalise(name: &str) -> String {
     let name = name.to_ascii_lowercase().replace('_', "-");
     match name.as_str() {
         "utf8" | "u8" | "utf" | "ascii" | "us-ascii" => "utf-8".to_owned(),
-        "latin-1" | "latin1" | "l1" | "iso8859-1" | "iso-8859-1" | "8859" | "cp819" => {
-            "iso-8859-1".to_owned()
-        }
+        "latin-1" | "latin1" | "l1" | "iso8859-1" | "iso-8859-1" | "8859" | "cp819" => "iso-8859-1".to_owned(),
         _ if name.starts_with("utf-8-") => "utf-8".to_owned(),
-        _ if name.starts_with("latin-1-") || name.starts_with("iso-8859-1-") => {
-            "iso-8859-1".to_owned()
-        }
+        _ if name.starts_with("latin-1-") || name.starts_with("iso-8859-1-") => "iso-8859-1".to_owned(),
         _ => match name.strip_prefix("cp") {
             Some(page) if page.starts_with("125") => format!("windows-{page}"),
             Some("932") => "shift-jis".to_owned(),
@@ -171,15 +160,7 @@ mod tests {
             "# coding: koi8-r\ns = 'а'\n",
         );
         round_trip(b"s = '\xe9'\n", Encoding::Raw, "s = 'é'\n");
-        round_trip(
-            b"# coding: no-such\nx = 1\n",
-            Encoding::Raw,
-            "# coding: no-such\nx = 1\n",
-        );
-        round_trip(
-            b"x = 1\n\n# coding: latin-1\n",
-            Encoding::Utf8,
-            "x = 1\n\n# coding: latin-1\n",
-        );
+        round_trip(b"# coding: no-such\nx = 1\n", Encoding::Raw, "# coding: no-such\nx = 1\n");
+        round_trip(b"x = 1\n\n# coding: latin-1\n", Encoding::Utf8, "x = 1\n\n# coding: latin-1\n");
     }
 }

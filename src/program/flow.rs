@@ -12,7 +12,7 @@ use petgraph::visit::EdgeRef;
 use super::link;
 use super::names::Names;
 use super::parse::Program;
-use super::statement::{StmtId, StmtKind, StmtSet};
+use super::statement::{FileId, Statement, StmtId, StmtKind, StmtSet};
 
 /// How binding a need is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,21 +131,46 @@ impl Observed {
         observed
     }
 
-    /// Statements without a line event of their own count as executed where their surroundings ran.
+    /// Statements without a line event of their own count as executed where a neighbour ran; so does what stands around.
     fn add_silent(&mut self, program: &Program) {
-        for statement in program.statements() {
-            let is_silent = matches!(
-                statement.kind,
-                StmtKind::Global | StmtKind::Nonlocal | StmtKind::Continue | StmtKind::Break
-            );
-            let neighbours = program.statements().iter();
-            let mut around = neighbours.filter(|other| other.parent == statement.parent && other.file == statement.file);
-            if is_silent && (around.any(|other| self.executed.contains(&other.id))) {
-                self.executed.insert(statement.id);
+        let place = |statement: &Statement| (statement.file, statement.parent);
+        let lively: BTreeSet<_> = self.executed.iter().map(|&id| place(program.statement(id))).collect();
+        let silent = [StmtKind::Global, StmtKind::Nonlocal, StmtKind::Continue, StmtKind::Break];
+        let is_silent = |statement: &&Statement| {
+            let alone = statement.parent.is_some_and(|parent| self.executed.contains(&parent));
+            let is_jump = matches!(statement.kind, StmtKind::Continue | StmtKind::Break);
+            silent.contains(&statement.kind) && (lively.contains(&place(statement)) || is_jump && alone)
+        };
+        let found: Vec<StmtId> = program.statements().iter().filter(is_silent).map(|statement| statement.id).collect();
+        self.executed.extend(found);
+        let around: Vec<StmtId> = self.executed.iter().flat_map(|&id| program.ancestors(id)).collect();
+        self.executed.extend(around);
+    }
+
+    /// The same run in terms of a later version of the program: statements are known by their origins.
+    pub fn follow(&self, before: &Program, after: &Program) -> Observed {
+        let old: BTreeMap<_, StmtId> = before
+            .statements()
+            .iter()
+            .filter_map(|statement| Some((before.origin(statement.id)?, statement.id)))
+            .collect();
+        let mut new: BTreeMap<StmtId, StmtId> = BTreeMap::new();
+        for statement in after.statements() {
+            if let Some(&was) = after.origin(statement.id).and_then(|origin| old.get(&origin)) {
+                new.entry(was).or_insert(statement.id);
             }
         }
-        let parents: Vec<StmtId> = self.executed.iter().flat_map(|&id| program.ancestors(id)).collect();
-        self.executed.extend(parents);
+        let map = |id: &StmtId| new.get(id).copied();
+        let mut calls: Vec<_> = self.calls.iter().filter_map(|(from, to)| Some((map(from)?, map(to)?))).collect();
+        calls.sort_unstable();
+        Observed {
+            executed: self.executed.iter().filter_map(map).collect(),
+            calls,
+            crash: self.crash.iter().filter_map(map).collect(),
+            first: self.first.iter().filter_map(|(id, &first)| Some((map(id)?, first))).collect(),
+            counts: self.counts.iter().filter_map(|(id, &count)| Some((map(id)?, count))).collect(),
+            argv: self.argv.clone(),
+        }
     }
 
     /// Whether a statement ran.
@@ -166,26 +191,30 @@ impl Observed {
 
     /// The statements that ran a `def`, in the order in which they first ran.
     pub fn callers(&self, def: StmtId) -> Vec<StmtId> {
-        let mut callers: Vec<StmtId> =
-            self.calls.iter().filter(|&&(caller, callee)| callee == def && caller != def).map(|&(caller, _)| caller).collect();
+        let mut callers: Vec<StmtId> = self
+            .calls
+            .iter()
+            .filter(|&&(caller, callee)| callee == def && caller != def)
+            .map(|&(caller, _)| caller)
+            .collect();
         callers.sort_by_key(|caller| (self.first.get(caller).copied().unwrap_or(u64::MAX), *caller));
         callers
-    }
-
-    /// What a run without these files' other statements would not miss: statements that did not run and hold none that did.
-    pub fn idle(&self, program: &Program) -> StmtSet {
-        let idle = program.statements().iter().filter(|statement| {
-            statement.kind != StmtKind::Opaque
-                && !self.executed.range(statement.id..statement.end).any(|id| self.executed.contains(id))
-        });
-        idle.map(|statement| statement.id).collect()
     }
 }
 
 impl Program {
-    /// The statements that a run up to the crash can do without by its order alone: those that did not run.
+    /// The statements that the run up to the crash did without, by its order alone: those that never ran, docstrings
+    /// included, and where the crash statement ran only once, those that first ran after it.
     pub fn truncate_after(&self, observed: &Observed) -> StmtSet {
-        observed.idle(self)
+        let last = observed.crash.last().filter(|&&crash| observed.count(crash) == 1);
+        let end = last.and_then(|crash| observed.first.get(crash)).copied().unwrap_or(u64::MAX);
+        let came = |id: &StmtId| {
+            observed.crash.contains(id) || observed.ran(*id) && observed.first.get(id).is_none_or(|&first| first <= end)
+        };
+        let needed = |statement: &&Statement| {
+            statement.kind == StmtKind::Opaque || (statement.id.0..statement.end.0).map(StmtId).any(|id| came(&id))
+        };
+        self.statements().iter().filter(|statement| !needed(statement)).map(|statement| statement.id).collect()
     }
 }
 
@@ -213,7 +242,7 @@ impl Graph {
         for (index, path) in program.paths().iter().enumerate() {
             let stem = path.strip_suffix("/__init__.py").or_else(|| path.strip_suffix(".py")).unwrap_or(path);
             let name = stem.rsplit('/').next().unwrap_or(stem).to_owned();
-            let file = super::statement::FileId(u32::try_from(index).unwrap_or(u32::MAX));
+            let file = FileId(u32::try_from(index).unwrap_or(u32::MAX));
             modules.entry(name).or_default().extend(program.statements_in(file).iter().map(|statement| statement.id));
         }
         let names = std::sync::Arc::new(Names::of(program));
@@ -285,7 +314,10 @@ impl Graph {
 
     /// Every edge, in a fixed order.
     pub fn edges(&self) -> Vec<(StmtId, StmtId, Need)> {
-        (0..self.parents.len()).map(StmtId::new).flat_map(|id| self.needs(id).map(move |(to, need)| (id, to, need))).collect()
+        (0..self.parents.len())
+            .map(StmtId::new)
+            .flat_map(|id| self.needs(id).map(move |(to, need)| (id, to, need)))
+            .collect()
     }
 
     /// The groups of statements that need each other, by hard edges and containment; definitions before uses.
@@ -322,9 +354,7 @@ impl Graph {
             Missing::Name => self.names.binders_of(name),
             Missing::Attribute => [attributes(), self.names.binders_of(name)].concat(),
             Missing::Key => attributes(),
-            Missing::Module => {
-                self.modules.get(name.rsplit('.').next().unwrap_or(name)).cloned().unwrap_or_default()
-            }
+            Missing::Module => self.modules.get(name.rsplit('.').next().unwrap_or(name)).cloned().unwrap_or_default(),
         };
         found.sort_unstable();
         found.dedup();

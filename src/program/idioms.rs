@@ -15,10 +15,32 @@ use super::walk;
 
 /// Bases of the library whose constructor sets up nothing that attributes depend on.
 const PLAIN_BASES: [&str; 22] = [
-    "object", "Dataset", "IterableDataset", "Sampler", "BatchSampler", "ABC", "Protocol", "Generic", "Enum", "IntEnum", "StrEnum",
-    "NamedTuple", "TypedDict", "dict", "list", "Exception", "RuntimeError", "ValueError", "Mapping", "Sequence", "Callable",
+    "object",
+    "Dataset",
+    "IterableDataset",
+    "Sampler",
+    "BatchSampler",
+    "ABC",
+    "Protocol",
+    "Generic",
+    "Enum",
+    "IntEnum",
+    "StrEnum",
+    "NamedTuple",
+    "TypedDict",
+    "dict",
+    "list",
+    "Exception",
+    "RuntimeError",
+    "ValueError",
+    "Mapping",
+    "Sequence",
+    "Callable",
     "SimpleNamespace",
 ];
+
+/// How many earlier draws a draw is linked to.
+const NEAR_DRAWS: usize = 16;
 
 impl Linker<'_> {
     pub(crate) fn idioms(&mut self) {
@@ -29,6 +51,32 @@ impl Linker<'_> {
             self.base_constructor(id);
             self.exits(id);
             self.handlers(id);
+        }
+        self.draws(&ran);
+    }
+
+    /// Numbers from one generator depend on how many were drawn before.
+    fn draws(&mut self, ran: &[StmtId]) {
+        let is_draw = |id: StmtId| {
+            self.names.facts(id).loads.iter().any(|access| {
+                let through = access.steps.iter().filter_map(|step| match step {
+                    Step::Attribute(name) => Some(name.as_str()),
+                    _ => None,
+                });
+                let words: Vec<&str> = access.root.as_deref().into_iter().chain(through).collect();
+                let is_random = words.contains(&"random") && words.len() > 1;
+                is_random
+                    || words.len() == 2
+                        && words[0] == "torch"
+                        && (words[1].starts_with("rand") || words[1] == "multinomial")
+            })
+        };
+        let mut draws: Vec<StmtId> = ran.iter().copied().filter(|&id| is_draw(id)).collect();
+        draws.sort_by_key(|draw| (self.observed.first.get(draw).copied().unwrap_or(u64::MAX), *draw));
+        for (index, &draw) in draws.iter().enumerate() {
+            for &before in &draws[index.saturating_sub(NEAR_DRAWS)..index] {
+                self.soft(draw, before, Provenance::Setting);
+            }
         }
     }
 
@@ -58,9 +106,12 @@ impl Linker<'_> {
         for other in self.observed.executed.iter().copied().collect::<Vec<_>>() {
             let Some(node) = self.program.node(other) else { continue };
             let is_typed = options_of(node).iter().any(|option| {
-                option.strings.is_empty() || option.strings.iter().any(|name| self.observed.argv.iter().any(|word| types(word, name)))
+                option.strings.is_empty()
+                    || option.strings.iter().any(|name| self.observed.argv.iter().any(|word| types(word, name)))
             });
-            let is_parser = walk::calls(node).iter().any(|call| ["add_subparsers", "add_parser"].contains(&walk::callee_name(call)));
+            let is_parser = walk::calls(node)
+                .iter()
+                .any(|call| ["add_subparsers", "add_parser"].contains(&walk::callee_name(call)));
             if is_typed || is_parser {
                 self.hard(id, other, Provenance::Option);
             }
@@ -71,7 +122,7 @@ impl Linker<'_> {
     fn records(&mut self, id: StmtId) {
         let Some(node) = self.program.node(id) else { return };
         for call in walk::calls(node) {
-            let Kind::Class(class) = self.expression(id, &call.func, 6) else { continue };
+            let Kind::Class(class) = self.kind_of_value(id, &call.func) else { continue };
             let fields = self.fields(class);
             if fields.is_empty() {
                 continue;
@@ -86,7 +137,11 @@ impl Linker<'_> {
                     }
                 };
                 // `**options`: each option that is declared arrives as a field; of other mappings nothing is known.
-                let is_unpacked = call.arguments.keywords.iter().any(|keyword| keyword.arg.is_none() && std::ptr::eq(&keyword.value, value));
+                let is_unpacked = call
+                    .arguments
+                    .keywords
+                    .iter()
+                    .any(|keyword| keyword.arg.is_none() && std::ptr::eq(&keyword.value, value));
                 match (is_unpacked, is_vars(value)) {
                     (true, true) => self.option_fields(&fields),
                     (true, false) => fields.iter().for_each(|(_, by)| self.hard(id, *by, Provenance::Class)),
@@ -132,9 +187,9 @@ impl Linker<'_> {
 
     /// `nn.Module` refuses attributes and calls before its constructor ran.
     fn base_constructor(&mut self, id: StmtId) {
-        let calls_base = self.names.facts(id).loads.iter().any(|access| {
-            matches!(access.steps.as_slice(), [.., Step::Attribute(name), Step::Call] if name == "__init__")
-        });
+        let calls_base = self.names.facts(id).loads.iter().any(
+            |access| matches!(access.steps.as_slice(), [.., Step::Attribute(name), Step::Call] if name == "__init__"),
+        );
         let scope = &self.names.scopes[self.names.scope_of(id)];
         let (true, Some(owner), Some(parent)) = (calls_base, scope.owner, scope.parent) else { return };
         let Some(class) = self.names.scopes[parent].owner else { return };
@@ -151,11 +206,13 @@ impl Linker<'_> {
     }
 
     fn needs_constructor(&self, class: StmtId, fuel: u32) -> bool {
-        let (Some(Stmt::ClassDef(node)), Some(fuel)) = (self.program.node(class), fuel.checked_sub(1)) else { return true };
+        let (Some(Stmt::ClassDef(node)), Some(fuel)) = (self.program.node(class), fuel.checked_sub(1)) else {
+            return true;
+        };
         let bases = node.arguments.iter().flat_map(|arguments| arguments.args.iter());
         let mut needs = false;
         for base in bases {
-            needs |= match self.expression(class, base, 4) {
+            needs |= match self.kind_of_value(class, base) {
                 Kind::Class(base) => {
                     let own = self.attributes.get("__init__").into_iter().flatten();
                     own.clone().any(|init| init.owner.contains(&base)) || self.needs_constructor(base, fuel)
@@ -175,9 +232,9 @@ impl Linker<'_> {
         let statement = self.program.statement(id);
         let leaves = match statement.kind {
             StmtKind::Break | StmtKind::Continue => true,
-            StmtKind::Return | StmtKind::Raise => statement.parent.is_some_and(|parent| {
-                self.program.statement(parent).kind != StmtKind::FunctionDef
-            }),
+            StmtKind::Return | StmtKind::Raise => {
+                statement.parent.is_some_and(|parent| self.program.statement(parent).kind != StmtKind::FunctionDef)
+            }
             _ => false,
         };
         if !leaves {
@@ -188,7 +245,11 @@ impl Linker<'_> {
             match self.program.node(up) {
                 Some(Stmt::While(each)) => {
                     let is_endless = matches!(&*each.test, Expr::BooleanLiteral(_) | Expr::NumberLiteral(_));
-                    let strength = if is_endless && statement.kind != StmtKind::Continue { Strength::Hard } else { Strength::Soft };
+                    let strength = if is_endless && statement.kind != StmtKind::Continue {
+                        Strength::Hard
+                    } else {
+                        Strength::Soft
+                    };
                     self.need(up, id, strength, Provenance::Control);
                     return;
                 }
@@ -211,7 +272,10 @@ impl Linker<'_> {
             return;
         }
         let children: Vec<(StmtId, Arm)> = self.program.children(id).map(|child| (child.id, child.arm)).collect();
-        let raised = children.iter().filter(|&&(child, arm)| arm == Arm::Body && self.observed.ran(child)).map(|&(child, _)| child);
+        let raised = children
+            .iter()
+            .filter(|&&(child, arm)| arm == Arm::Body && self.observed.ran(child))
+            .map(|&(child, _)| child);
         let Some(raised) = raised.max_by_key(|child| *child) else { return };
         for (child, arm) in children {
             if matches!(arm, Arm::Handler(_)) && self.observed.ran(child) {
@@ -235,19 +299,24 @@ fn options_of(node: &Stmt) -> Vec<Declared> {
 
 fn declared(call: &ast::ExprCall) -> Option<Declared> {
     let words: Vec<String> = call.arguments.args.iter().filter_map(walk::literal).collect();
-    let named = call.arguments.keywords.iter().find(|keyword| keyword.arg.as_ref().is_some_and(|name| name.as_str() == "dest"));
+    let named =
+        call.arguments.keywords.iter().find(|keyword| keyword.arg.as_ref().is_some_and(|name| name.as_str() == "dest"));
     let strings: Vec<String> = words.iter().filter(|word| word.starts_with('-')).cloned().collect();
     let long = strings.iter().find(|word| word.starts_with("--")).or(strings.first()).or(words.first());
-    let dest = named.and_then(|keyword| walk::literal(&keyword.value)).or_else(|| {
-        long.map(|word| word.trim_start_matches('-').replace('-', "_"))
-    })?;
+    let dest = named
+        .and_then(|keyword| walk::literal(&keyword.value))
+        .or_else(|| long.map(|word| word.trim_start_matches('-').replace('-', "_")))?;
     Some(Declared { dest, strings })
 }
 
 /// Whether a word of the command line is an option: `--lr`, `--lr=1`, the abbreviation `--l`, `-l1`.
 fn types(word: &str, option: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
-    if option.starts_with("--") { name.len() > 2 && option.starts_with(name) } else { word.starts_with(option) && !word.starts_with("--") }
+    if option.starts_with("--") {
+        name.len() > 2 && option.starts_with(name)
+    } else {
+        word.starts_with(option) && !word.starts_with("--")
+    }
 }
 
 fn is_vars(value: &Expr) -> bool {

@@ -48,30 +48,59 @@ impl Kind {
 
 /// Methods of the library that give back the object itself.
 const FLUENT: [&str; 17] = [
-    "to", "cuda", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "to_empty",
-    "share_memory", "type", "compile", "xpu", "npu",
+    "to",
+    "cuda",
+    "cpu",
+    "eval",
+    "train",
+    "half",
+    "float",
+    "double",
+    "bfloat16",
+    "requires_grad_",
+    "apply",
+    "to_empty",
+    "share_memory",
+    "type",
+    "compile",
+    "xpu",
+    "npu",
 ];
 
-const FUEL: u32 = 8;
+/// How deep an answer may be looked for; one hop from a name to its value takes about four.
+const FUEL: u32 = 32;
+/// How many accesses one question may look at.
+const BUDGET: u32 = 2_000;
 
 impl Linker<'_> {
     /// What an access from a statement is.
     pub(crate) fn kind_of(&self, at: StmtId, root: Option<&str>, steps: &[Step]) -> Kind {
+        self.budget.set(BUDGET);
         self.access(at, root, steps, FUEL)
+    }
+
+    /// What an expression of a statement is.
+    pub(crate) fn kind_of_value(&self, at: StmtId, expression: &Expr) -> Kind {
+        self.budget.set(BUDGET);
+        self.expression(at, expression, FUEL)
     }
 
     fn access(&self, at: StmtId, root: Option<&str>, steps: &[Step], fuel: u32) -> Kind {
         let (Some(root), Some(fuel)) = (root, fuel.checked_sub(1)) else { return Kind::Unknown };
+        let Some(budget) = self.budget.get().checked_sub(1) else { return Kind::Unknown };
+        self.budget.set(budget);
         let mut kind = self.name(at, root, fuel);
         let mut before = None;
         for (index, step) in steps.iter().enumerate() {
             let next = match (&kind, step) {
                 (Kind::Library, Step::Attribute(_)) => Kind::Library,
                 (Kind::Library, Step::Call) => Kind::Foreign,
-                (Kind::Foreign, Step::Attribute(name)) if steps.get(index + 1) == Some(&Step::Call) => match name.as_str() {
-                    "parse_args" | "parse_known_args" => Kind::Options,
-                    _ => Kind::Unknown,
-                },
+                (Kind::Foreign, Step::Attribute(name)) if steps.get(index + 1) == Some(&Step::Call) => {
+                    match name.as_str() {
+                        "parse_args" | "parse_known_args" => Kind::Options,
+                        _ => Kind::Unknown,
+                    }
+                }
                 (Kind::Foreign, Step::Item | Step::Key(_)) => Kind::Unknown,
                 (Kind::Options, Step::Call) => Kind::Options,
                 (Kind::Options, Step::Key(key)) if key == "0" => Kind::Options,
@@ -118,7 +147,9 @@ impl Linker<'_> {
         let file = self.program.statement(def).file;
         match self.program.node(def) {
             Some(Stmt::ClassDef(_)) => Kind::Class(def),
-            Some(Stmt::FunctionDef(node)) if node.name.as_str() == name && !self.is_parameter(def, name) => Kind::Function(def),
+            Some(Stmt::FunctionDef(node)) if node.name.as_str() == name && !self.is_parameter(def, name) => {
+                Kind::Function(def)
+            }
             Some(Stmt::FunctionDef(_)) => self.parameter(def, name, fuel),
             Some(Stmt::Import(import)) => {
                 let alias = import.names.iter().find(|alias| match &alias.asname {
@@ -130,7 +161,8 @@ impl Linker<'_> {
                 found.map_or(Kind::Library, Kind::Module)
             }
             Some(Stmt::ImportFrom(import)) => {
-                let is_it = |alias: &&super::python::ast::Alias| alias.asname.as_ref().unwrap_or(&alias.name).as_str() == name;
+                let is_it =
+                    |alias: &&super::python::ast::Alias| alias.asname.as_ref().unwrap_or(&alias.name).as_str() == name;
                 let Some(alias) = import.names.iter().find(is_it) else { return Kind::Unknown };
                 let source = modules::source_of(self.program, file, import);
                 let known = source.filter(|&source| self.exports(source, &alias.name));
@@ -143,7 +175,10 @@ impl Linker<'_> {
             }
             Some(Stmt::With(with)) => {
                 let bound = with.items.iter().find(|item| {
-                    item.optional_vars.as_ref().and_then(|target| target.as_name_expr()).is_some_and(|target| target.id == *name)
+                    item.optional_vars
+                        .as_ref()
+                        .and_then(|target| target.as_name_expr())
+                        .is_some_and(|target| target.id == *name)
                 });
                 bound.map_or(Kind::Unknown, |item| self.expression(def, &item.context_expr, fuel))
             }
@@ -206,7 +241,9 @@ impl Linker<'_> {
                 let next = match self.program.node(attribute.by) {
                     Some(Stmt::FunctionDef(node)) if is_property(node) => self.returned(attribute.by, fuel),
                     Some(Stmt::FunctionDef(_)) => Kind::Function(attribute.by),
-                    Some(node) => assigned_value(node).map_or(Kind::Unknown, |value| self.expression(attribute.by, value, fuel)),
+                    Some(node) => {
+                        assigned_value(node).map_or(Kind::Unknown, |value| self.expression(attribute.by, value, fuel))
+                    }
                     None => Kind::Unknown,
                 };
                 kind = kind.join(next);
@@ -216,7 +253,7 @@ impl Linker<'_> {
     }
 
     /// What an expression is.
-    pub(crate) fn expression(&self, at: StmtId, expression: &Expr, fuel: u32) -> Kind {
+    fn expression(&self, at: StmtId, expression: &Expr, fuel: u32) -> Kind {
         let Some(fuel) = fuel.checked_sub(1) else { return Kind::Unknown };
         match expression {
             Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_) | Expr::Call(_) => {
@@ -224,7 +261,9 @@ impl Linker<'_> {
                 self.access(at, access.root.as_deref(), &access.steps, fuel)
             }
             Expr::If(test) => self.expression(at, &test.body, fuel).join(self.expression(at, &test.orelse, fuel)),
-            Expr::BoolOp(any) => any.values.iter().fold(Kind::Nothing, |kind, value| kind.join(self.expression(at, value, fuel))),
+            Expr::BoolOp(any) => {
+                any.values.iter().fold(Kind::Nothing, |kind, value| kind.join(self.expression(at, value, fuel)))
+            }
             Expr::NoneLiteral(_) => Kind::Nothing,
             _ if expression.is_literal_expr() => Kind::Foreign,
             Expr::List(_) | Expr::Dict(_) | Expr::Set(_) | Expr::Tuple(_) | Expr::FString(_) => Kind::Foreign,

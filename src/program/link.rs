@@ -4,6 +4,7 @@
 //! the trace, an attribute to the stores of the receiver's class where that is known, a call to what it ran.
 //! Must not know the graph's container.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::flow::{Need, Observed, Provenance, Strength};
@@ -46,6 +47,8 @@ pub(crate) struct Linker<'a> {
     /// The statements that hand a function's values out.
     pub(crate) returns: BTreeMap<StmtId, Vec<StmtId>>,
     pub(crate) bases: BTreeMap<StmtId, BTreeSet<StmtId>>,
+    /// What is left of one question about kinds.
+    pub(crate) budget: Cell<u32>,
     needs: BTreeSet<(StmtId, StmtId, Need)>,
 }
 
@@ -60,6 +63,7 @@ pub(crate) fn link(program: &Program, names: &Names, observed: &Observed) -> Lin
         attributes: BTreeMap::new(),
         returns: BTreeMap::new(),
         bases: BTreeMap::new(),
+        budget: Cell::new(0),
         needs: BTreeSet::new(),
     };
     linker.collect();
@@ -68,7 +72,8 @@ pub(crate) fn link(program: &Program, names: &Names, observed: &Observed) -> Lin
             linker.hard(statement.id, parent, Provenance::Containment);
         }
     }
-    let ran: Vec<StmtId> = observed.executed.iter().copied().filter(|id| id.index() < program.statements().len()).collect();
+    let ran: Vec<StmtId> =
+        observed.executed.iter().copied().filter(|id| id.index() < program.statements().len()).collect();
     for &id in &ran {
         linker.names_of(id);
         linker.imports_of(id);
@@ -130,7 +135,7 @@ impl<'a> Linker<'a> {
         for &id in &ran {
             let Some(Stmt::ClassDef(class)) = self.program.node(id) else { continue };
             let bases = class.arguments.iter().flat_map(|arguments| arguments.args.iter());
-            let found = bases.filter_map(|base| match self.expression(id, base, 4) {
+            let found = bases.filter_map(|base| match self.kind_of_value(id, base) {
                 Kind::Class(class) => Some(class),
                 _ => None,
             });
@@ -141,9 +146,11 @@ impl<'a> Linker<'a> {
         let mut others = Vec::new();
         for &id in &ran {
             for store in self.names.facts(id).stores.clone() {
-                let is_own = store.object.root.as_deref().is_some_and(|root| {
-                    self.names.receiver(id).is_some_and(|(_, own)| own == root)
-                });
+                let is_own = store
+                    .object
+                    .root
+                    .as_deref()
+                    .is_some_and(|root| self.names.receiver(id).is_some_and(|(_, own)| own == root));
                 if is_own { self.store(id, &store) } else { others.push((id, store)) }
             }
         }
@@ -178,7 +185,10 @@ impl<'a> Linker<'a> {
 
     fn holds_container(&self, attribute: &str) -> bool {
         let stores = self.attributes.get(attribute).into_iter().flatten().filter(|store| store.is_whole);
-        stores.filter_map(|store| self.program.node(store.by)).filter_map(names::assigned_value).any(names::is_container)
+        stores
+            .filter_map(|store| self.program.node(store.by))
+            .filter_map(names::assigned_value)
+            .any(names::is_container)
     }
 
     /// The definitions of a name that reach a statement's use of it.
@@ -189,26 +199,23 @@ impl<'a> Linker<'a> {
             let strong = self.star_imports(file).filter(|&(_, source)| self.exports(source, name));
             return Defs { strong: strong.map(|(import, _)| import).collect(), weak: BTreeSet::new() };
         };
-        if home == scope {
-            if let Some(defs) = self.reach.uses.get(&at).and_then(|uses| uses.get(name)) {
-                return defs.clone();
-            }
-            // A class body reads the name from outside until it binds it; anything else is a path that did not run.
-            if self.names.scopes[scope].kind == ScopeKind::Class {
-                let outside = self.names.scopes[scope].parent.and_then(|parent| self.reach.exits[parent].get(name));
-                if let Some(defs) = outside {
-                    return defs.clone();
-                }
-            }
-        }
-        let mut defs = self.reach.exits[home].get(name).cloned().unwrap_or_default();
+        let is_class = self.names.scopes[scope].kind == ScopeKind::Class;
+        let here = self.reach.uses.get(&at).and_then(|uses| uses.get(name)).filter(|_| home == scope);
+        // A class body reads the name from outside until it binds it.
+        let outside = || {
+            let parent = self.names.scopes[scope].parent.filter(|_| home == scope && is_class)?;
+            self.reach.exits[parent].get(name)
+        };
+        let known = here.or_else(outside).or_else(|| self.reach.exits[home].get(name));
+        let mut defs = known.cloned().unwrap_or_default();
+        // Functions that declare the name `global` or `nonlocal` bind it as well; without any other, so does what ran.
+        let is_elsewhere = |id: &StmtId| self.names.scope_of(*id) != home && self.names.scope_in(*id) != Some(home);
         let bound = self.names.scopes[home].bound.get(name).into_iter().flatten().copied();
-        let is_outside = |id: &StmtId| self.names.scope_of(*id) != home && self.names.scope_in(*id) != Some(home);
-        let mut elsewhere: Vec<StmtId> = bound.clone().filter(|id| self.observed.ran(*id)).collect();
+        let mut others: Vec<StmtId> = bound.filter(|id| self.observed.ran(*id)).collect();
         if !defs.strong.is_empty() {
-            elsewhere.retain(is_outside);
+            others.retain(is_elsewhere);
         }
-        defs.strong.extend(elsewhere);
+        defs.strong.extend(others);
         if let Some(weak) = self.reach.foreign.get(&(home, name.to_owned())) {
             defs.weak.extend(weak.iter().cloned());
         }
@@ -216,7 +223,8 @@ impl<'a> Linker<'a> {
     }
 
     fn star_imports(&self, file: FileId) -> impl Iterator<Item = (StmtId, FileId)> + '_ {
-        let statements = self.program.statements_in(file).iter().filter(|statement| statement.kind == StmtKind::ImportFrom);
+        let statements =
+            self.program.statements_in(file).iter().filter(|statement| statement.kind == StmtKind::ImportFrom);
         statements.filter_map(move |statement| match self.program.node(statement.id) {
             Some(Stmt::ImportFrom(import)) if import.names.iter().any(|alias| alias.name.as_str() == "*") => {
                 Some((statement.id, modules::source_of(self.program, file, import)?))
@@ -284,7 +292,8 @@ impl<'a> Linker<'a> {
             }
         }
         if self.program.statement(id).kind == StmtKind::Nonlocal {
-            let declared: Vec<&String> = scope.nonlocals.iter().filter(|&(_, &by)| by == id).map(|(name, _)| name).collect();
+            let declared: Vec<&String> =
+                scope.nonlocals.iter().filter(|&(_, &by)| by == id).map(|(name, _)| name).collect();
             for name in declared {
                 // Without a binding outside, the declaration is a syntax error.
                 let outside = scope.parent.and_then(|parent| self.names.home_of_use(parent, name));
@@ -374,7 +383,8 @@ impl<'a> Linker<'a> {
     fn effects_of(&mut self, id: StmtId) {
         let scope = &self.names.scopes[self.names.scope_of(id)];
         let (ScopeKind::Function, Some(owner)) = (scope.kind, scope.owner) else { return };
-        let is_init = matches!(self.program.node(owner), Some(Stmt::FunctionDef(def)) if def.name.as_str() == "__init__");
+        let is_init =
+            matches!(self.program.node(owner), Some(Stmt::FunctionDef(def)) if def.name.as_str() == "__init__");
         let facts = self.names.facts(id);
         let escapes = facts.stores.iter().any(|store| {
             let is_local = store.object.root.as_ref().is_some_and(|root| scope.bound.contains_key(root));
@@ -382,7 +392,8 @@ impl<'a> Linker<'a> {
                 || store.object.steps.iter().any(|step| matches!(step, Step::Attribute(_)));
             store.change != Change::Effect && (is_attribute || !is_local)
         });
-        let is_global = facts.binds.iter().any(|name| scope.globals.contains_key(name) || scope.nonlocals.contains_key(name));
+        let is_global =
+            facts.binds.iter().any(|name| scope.globals.contains_key(name) || scope.nonlocals.contains_key(name));
         if is_global || escapes && !is_init {
             for (index, caller) in self.observed.callers(owner).into_iter().enumerate() {
                 let is_sure = index == 0 || self.observed.callers(owner).len() <= 3;
@@ -427,9 +438,10 @@ pub(crate) fn matched_arguments<'a>(
     };
     let is_init = def.name.as_str() == "__init__";
     let is_implicit = ["forward", "__call__"].contains(&def.name.as_str());
-    let is_static = def.decorator_list.iter().any(|decorator| {
-        decorator.expression.as_name_expr().is_some_and(|name| name.id.as_str() == "staticmethod")
-    });
+    let is_static = def
+        .decorator_list
+        .iter()
+        .any(|decorator| decorator.expression.as_name_expr().is_some_and(|name| name.id.as_str() == "staticmethod"));
     let skipped = usize::from(class.is_some() && !is_static);
     let mut matched = Vec::new();
     for call in walk::calls(node) {

@@ -9,6 +9,8 @@ mod certain;
 mod edit;
 mod encoding;
 mod flow;
+#[cfg(test)]
+mod flow_tests;
 mod idioms;
 mod infer;
 pub mod join;
@@ -27,6 +29,5 @@ pub use encoding::Encoding;
 pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
 pub use names::Names;
 pub use parse::{Opaque, Origin, ParseError, Program};
-pub(crate) use parse::{arms_of, body_of};
 pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};
 pub use statement::{Arm, FileId, Statement, StmtId, StmtKind, StmtSet};

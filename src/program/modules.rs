@@ -66,10 +66,12 @@ mod tests {
 
     #[test]
     fn imports_find_the_files_of_the_project() {
-        let paths = ["pkg/__init__.py", "pkg/data.py", "pkg/sub/__init__.py", "pkg/sub/a.py", "src/lib/m.py", "train.py"];
+        let paths =
+            ["pkg/__init__.py", "pkg/data.py", "pkg/sub/__init__.py", "pkg/sub/a.py", "src/lib/m.py", "train.py"];
         let program = Program::parse(&SourceTree::from_texts(paths.map(|path| (path, "x = 1\n")))).expect("small");
         let file = |path: &str| program.file_named(path).expect("listed");
-        let found = |from: &str, level, module| find(&program, file(from), level, module).map(|file| program.path(file));
+        let found =
+            |from: &str, level, module| find(&program, file(from), level, module).map(|file| program.path(file));
         assert_eq!(found("train.py", 0, "pkg.data"), Some("pkg/data.py"));
         assert_eq!(found("train.py", 0, "pkg"), Some("pkg/__init__.py"));
         assert_eq!(found("train.py", 0, "lib.m"), Some("src/lib/m.py"));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::parse::Program;
 use super::python::{Expr, Stmt, ast};
-use super::statement::{FileId, StmtId, StmtKind};
+use super::statement::{FileId, StmtId};
 use super::walk::{self, Annotations};
 
 /// One step from an object to another.
@@ -293,8 +293,10 @@ impl Scope {
 
 /// Whether a file puts the evaluation of annotations off.
 fn is_lazy(program: &Program, file: FileId) -> bool {
-    let imports = program.module(file).into_iter().flat_map(|module| module.body()).filter_map(Stmt::as_import_from_stmt);
-    let mut future = imports.filter(|import| import.module.as_ref().is_some_and(|module| module.as_str() == "__future__"));
+    let imports =
+        program.module(file).into_iter().flat_map(|module| module.body()).filter_map(Stmt::as_import_from_stmt);
+    let mut future =
+        imports.filter(|import| import.module.as_ref().is_some_and(|module| module.as_str() == "__future__"));
     future.any(|import| import.names.iter().any(|alias| alias.name.as_str() == "annotations"))
 }
 
@@ -309,7 +311,9 @@ fn annotations(scope: &Scope, is_lazy: bool) -> Annotations {
 /// The value that a statement gives a single name or attribute, where it is a plain assignment.
 pub(crate) fn assigned_value(node: &Stmt) -> Option<&Expr> {
     match node {
-        Stmt::Assign(assign) if assign.targets.iter().all(|target| !target.is_tuple_expr() && !target.is_list_expr()) => {
+        Stmt::Assign(assign)
+            if assign.targets.iter().all(|target| !target.is_tuple_expr() && !target.is_list_expr()) =>
+        {
             Some(&assign.value)
         }
         Stmt::AnnAssign(assign) => assign.value.as_deref(),
@@ -331,11 +335,6 @@ pub(crate) fn is_container(value: &Expr) -> bool {
         }
         _ => false,
     }
-}
-
-/// The statements of a kind, for the rules that look for one.
-pub(crate) fn of_kind(program: &Program, kind: StmtKind) -> impl Iterator<Item = StmtId> + '_ {
-    program.statements().iter().filter(move |statement| statement.kind == kind).map(|statement| statement.id)
 }
 
 /// The arguments of a call in the order of the text, with their keywords.

@@ -78,10 +78,7 @@ impl Program {
         })
     }
 
-    fn build(
-        tree: &SourceTree,
-        known: impl Fn(&str, &Arc<str>) -> Option<Arc<Unit>>,
-    ) -> Result<Program, ParseError> {
+    fn build(tree: &SourceTree, known: impl Fn(&str, &Arc<str>) -> Option<Arc<Unit>>) -> Result<Program, ParseError> {
         let mut paths = Vec::new();
         let mut units = Vec::new();
         let mut statements: Vec<Statement> = Vec::new();
@@ -89,10 +86,7 @@ impl Program {
         for (path, source) in &tree.files {
             let unit = match known(path, source.text()) {
                 Some(unit) => unit,
-                None => Arc::new(Unit::parse(
-                    source.text(),
-                    source.encoding() == super::Encoding::Raw,
-                )),
+                None => Arc::new(Unit::parse(source.text(), source.encoding() == super::Encoding::Raw)),
             };
             let base = firsts[firsts.len() - 1];
             let file = FileId(u32::try_from(paths.len()).unwrap_or(u32::MAX));
@@ -110,13 +104,7 @@ impl Program {
             paths.push(path.clone());
             units.push(unit);
         }
-        Ok(Program {
-            tree: tree.clone(),
-            paths,
-            units,
-            statements: statements.into(),
-            firsts,
-        })
+        Ok(Program { tree: tree.clone(), paths, units, statements: statements.into(), firsts })
     }
 
     /// The text that was parsed.
@@ -136,10 +124,7 @@ impl Program {
 
     /// All statements as a set.
     pub fn all(&self) -> StmtSet {
-        self.statements
-            .iter()
-            .map(|statement| statement.id)
-            .collect()
+        self.statements.iter().map(|statement| statement.id).collect()
     }
 
     /// The files, in order of their ids.
@@ -154,10 +139,7 @@ impl Program {
 
     /// The file at a path.
     pub fn file_named(&self, path: &str) -> Option<FileId> {
-        let index = self
-            .paths
-            .binary_search_by(|known| known.as_str().cmp(path))
-            .ok()?;
+        let index = self.paths.binary_search_by(|known| known.as_str().cmp(path)).ok()?;
         Some(FileId(u32::try_from(index).ok()?))
     }
 
@@ -198,38 +180,24 @@ impl Program {
 
     /// The function (or class, with `Class`) that a statement runs in: the nearest enclosing `def`.
     pub fn enclosing_function(&self, id: StmtId) -> Option<StmtId> {
-        self.ancestors(id)
-            .find(|&up| self.statement(up).kind == StmtKind::FunctionDef)
+        self.ancestors(id).find(|&up| self.statement(up).kind == StmtKind::FunctionDef)
     }
 
     /// The files that do not parse.
     pub fn opaque(&self) -> Vec<Opaque> {
-        let refused = self
-            .units
-            .iter()
-            .zip(&self.paths)
-            .filter_map(|(unit, path)| {
-                let refusal = unit.module.as_ref().err()?;
-                let line = unit.line_of(refusal.offset);
-                Some(Opaque {
-                    file: path.clone(),
-                    line,
-                    message: refusal.message.clone(),
-                })
-            });
+        let refused = self.units.iter().zip(&self.paths).filter_map(|(unit, path)| {
+            let refusal = unit.module.as_ref().err()?;
+            let line = unit.line_of(refusal.offset);
+            Some(Opaque { file: path.clone(), line, message: refusal.message.clone() })
+        });
         refused.collect()
     }
 
     /// The innermost statement on a line; of several beside each other the first.
     pub fn statement_at(&self, file: &str, line: u32) -> Option<StmtId> {
-        let on_line =
-            |statement: &&Statement| statement.lines.0 <= line && line <= statement.lines.1;
+        let on_line = |statement: &&Statement| statement.lines.0 <= line && line <= statement.lines.1;
         let mut found: Option<&Statement> = None;
-        for statement in self
-            .statements_in(self.file_named(file)?)
-            .iter()
-            .filter(on_line)
-        {
+        for statement in self.statements_in(self.file_named(file)?).iter().filter(on_line) {
             if found.is_none_or(|outer| outer.contains(statement.id)) {
                 found = Some(statement);
             }
@@ -242,8 +210,7 @@ impl Program {
         let Some(file) = self.file_named(file) else {
             return Vec::new();
         };
-        let on_line =
-            |statement: &&Statement| statement.lines.0 <= line && line <= statement.lines.1;
+        let on_line = |statement: &&Statement| statement.lines.0 <= line && line <= statement.lines.1;
         let own = |statement: &&Statement| {
             self.children(statement.id).all(|child| {
                 line < child.lines.0
@@ -251,12 +218,7 @@ impl Program {
                     || line == child.lines.0 && self.shares_line(statement, line)
             })
         };
-        self.statements_in(file)
-            .iter()
-            .filter(on_line)
-            .filter(own)
-            .map(|statement| statement.id)
-            .collect()
+        self.statements_in(file).iter().filter(on_line).filter(own).map(|statement| statement.id).collect()
     }
 
     /// Whether the header of a statement ends on this line (a body on the header's own line).
@@ -267,14 +229,8 @@ impl Program {
 
     /// The innermost statement of this program over a byte of one of its files.
     pub fn statement_over(&self, file: FileId, offset: usize) -> Option<StmtId> {
-        let covers = |statement: &&Statement| {
-            statement.range.start <= offset && offset < statement.range.end
-        };
-        self.statements_in(file)
-            .iter()
-            .filter(covers)
-            .next_back()
-            .map(|statement| statement.id)
+        let covers = |statement: &&Statement| statement.range.start <= offset && offset < statement.range.end;
+        self.statements_in(file).iter().rfind(covers).map(|statement| statement.id)
     }
 
     /// Where a statement stood in the original: the origin of its first word, or of its first byte that has one.
@@ -289,10 +245,7 @@ impl Program {
             });
             inside.filter_map(|segment| segment.from).next()
         });
-        Some(Origin {
-            file: path.to_owned(),
-            offset: first?,
-        })
+        Some(Origin { file: path.to_owned(), offset: first? })
     }
 
     /// The statement of this (original) program at an origin: the innermost over that byte.
@@ -307,25 +260,16 @@ impl Program {
 
     /// How many statements, as Python's `ast` counts them: an `elif` is one more; an opaque file counts as none.
     pub fn statements_count(&self) -> usize {
-        let elifs = self
-            .statements
-            .iter()
-            .filter(|statement| matches!(statement.arm, Arm::Elif(_)) && statement.place == 0);
-        let own = self
-            .statements
-            .iter()
-            .filter(|statement| statement.kind != StmtKind::Opaque);
+        let elifs =
+            self.statements.iter().filter(|statement| matches!(statement.arm, Arm::Elif(_)) && statement.place == 0);
+        let own = self.statements.iter().filter(|statement| statement.kind != StmtKind::Opaque);
         own.count() + elifs.count()
     }
 
     /// How many tokens, as Python's `tokenize` gives them (before 3.12: an f-string is one), without comments, newlines,
     /// indentation and the marks of the encoding and the end.
     pub fn tokens_count(&self) -> usize {
-        self.units
-            .iter()
-            .filter_map(|unit| unit.module.as_ref().ok())
-            .map(count_tokens)
-            .sum()
+        self.units.iter().filter_map(|unit| unit.module.as_ref().ok()).map(count_tokens).sum()
     }
 
     /// The syntax tree of a file; `None` for an opaque one.
@@ -365,17 +309,11 @@ pub(crate) fn body_of(node: &Stmt, arm: Arm) -> &[Stmt] {
             .and_then(|n| test.elif_else_clauses.get(n))
             .map_or(&[], |clause| &clause.body),
         (Stmt::With(with), Arm::Body) => &with.body,
-        (Stmt::Match(subject), Arm::Case(n)) => subject
-            .cases
-            .get(usize::from(n))
-            .map_or(&[], |case| &case.body),
+        (Stmt::Match(subject), Arm::Case(n)) => subject.cases.get(usize::from(n)).map_or(&[], |case| &case.body),
         (Stmt::Try(guard), Arm::Body) => &guard.body,
-        (Stmt::Try(guard), Arm::Handler(n)) => guard
-            .handlers
-            .get(usize::from(n))
-            .map_or(&[], |ast::ExceptHandler::ExceptHandler(handler)| {
-                &handler.body
-            }),
+        (Stmt::Try(guard), Arm::Handler(n)) => {
+            guard.handlers.get(usize::from(n)).map_or(&[], |ast::ExceptHandler::ExceptHandler(handler)| &handler.body)
+        }
         (Stmt::Try(guard), Arm::Else) => &guard.orelse,
         (Stmt::Try(guard), Arm::Finally) => &guard.finalbody,
         _ => &[],
@@ -391,13 +329,11 @@ pub(crate) fn arms_of(node: &Stmt) -> Vec<Arm> {
         Stmt::If(test) => {
             arms.push(Arm::Body);
             let clauses = test.elif_else_clauses.iter().enumerate();
-            arms.extend(clauses.map(|(n, clause)| {
-                if clause.test.is_some() {
-                    Arm::Elif(number(n))
-                } else {
-                    Arm::Else
-                }
-            }));
+            arms.extend(clauses.map(
+                |(n, clause)| {
+                    if clause.test.is_some() { Arm::Elif(number(n)) } else { Arm::Else }
+                },
+            ));
         }
         Stmt::Try(guard) => {
             arms.push(Arm::Body);
@@ -415,19 +351,11 @@ pub(crate) fn arms_of(node: &Stmt) -> Vec<Arm> {
 impl Unit {
     fn parse(text: &Arc<str>, raw: bool) -> Unit {
         let module = if raw {
-            Err(python::Refusal {
-                offset: 0,
-                message: "not text in its declared encoding".to_owned(),
-            })
+            Err(python::Refusal { offset: 0, message: "not text in its declared encoding".to_owned() })
         } else {
             Module::parse(text)
         };
-        let mut unit = Unit {
-            text: Arc::clone(text),
-            module,
-            statements: Vec::new(),
-            line_starts: line_starts(text),
-        };
+        let mut unit = Unit { text: Arc::clone(text), module, statements: Vec::new(), line_starts: line_starts(text) };
         let mut statements = Vec::new();
         match &unit.module {
             Ok(module) => unit.list(module, module.body(), None, Arm::Body, &mut statements),
@@ -448,14 +376,7 @@ impl Unit {
         unit
     }
 
-    fn list(
-        &self,
-        module: &Module,
-        body: &[Stmt],
-        parent: Option<StmtId>,
-        arm: Arm,
-        out: &mut Vec<Statement>,
-    ) {
+    fn list(&self, module: &Module, body: &[Stmt], parent: Option<StmtId>, arm: Arm, out: &mut Vec<Statement>) {
         for (place, node) in body.iter().enumerate() {
             let id = StmtId::new(out.len());
             let range = python::range(node);
@@ -464,10 +385,7 @@ impl Unit {
                 file: FileId(0),
                 kind: StmtKind::of(node),
                 keyword: keyword(node, module),
-                lines: (
-                    self.line_of(range.start),
-                    self.line_of(range.end.saturating_sub(1).max(range.start)),
-                ),
+                lines: (self.line_of(range.start), self.line_of(range.end.saturating_sub(1).max(range.start))),
                 range,
                 parent,
                 arm,
@@ -482,9 +400,7 @@ impl Unit {
     }
 
     fn line_of(&self, offset: usize) -> u32 {
-        let line = self
-            .line_starts
-            .partition_point(|&start| start as usize <= offset);
+        let line = self.line_starts.partition_point(|&start| start as usize <= offset);
         u32::try_from(line).unwrap_or(u32::MAX)
     }
 }
@@ -501,12 +417,7 @@ fn keyword(node: &Stmt, module: &Module) -> usize {
         return start;
     };
     let tokens = &module.tokens()[module.token_from(python::range(last).end)..];
-    let word = tokens.iter().find(|token| {
-        matches!(
-            token.kind(),
-            TokenKind::Async | TokenKind::Def | TokenKind::Class
-        )
-    });
+    let word = tokens.iter().find(|token| matches!(token.kind(), TokenKind::Async | TokenKind::Def | TokenKind::Class));
     word.map_or(start, |token| python::range(token).start)
 }
 
@@ -560,16 +471,7 @@ mod tests {
         let listed: Vec<_> = program
             .statements()
             .iter()
-            .map(|s| {
-                (
-                    s.kind,
-                    s.parent.map(|p| p.0),
-                    s.arm,
-                    s.place,
-                    s.end.0,
-                    s.lines,
-                )
-            })
+            .map(|s| (s.kind, s.parent.map(|p| p.0), s.arm, s.place, s.end.0, s.lines))
             .collect();
         use StmtKind::{Expr, FunctionDef, If, Try};
         assert_eq!(
@@ -589,48 +491,22 @@ mod tests {
         );
         assert_eq!(&text[program.statement(StmtId(0)).keyword..][..3], "def");
         assert_eq!(program.text_of(StmtId(4)), "e");
-        assert!(
-            program
-                .statements()
-                .iter()
-                .all(|s| StmtKind::of(program.node(s.id).expect("parsed")) == s.kind)
-        );
+        assert!(program.statements().iter().all(|s| StmtKind::of(program.node(s.id).expect("parsed")) == s.kind));
         assert_eq!(program.statement_at("a.py", 7), Some(StmtId(1)));
         assert_eq!(program.statement_at("a.py", 2), Some(StmtId(0)));
         assert_eq!(
             program.statements_on("a.py", 6),
-            [StmtId(1), StmtId(3), StmtId(4)]
-                .into_iter()
-                .filter(|s| s.0 != 1)
-                .collect::<Vec<_>>()
+            [StmtId(1), StmtId(3), StmtId(4)].into_iter().filter(|s| s.0 != 1).collect::<Vec<_>>()
         );
     }
 
     #[test]
     fn a_file_that_does_not_parse_is_one_opaque_statement() {
-        let tree = SourceTree::from_texts([
-            ("a.py", "x = 1\n"),
-            ("b.py", "ok\nif\n"),
-            ("c.py", "y = 2\n"),
-        ]);
+        let tree = SourceTree::from_texts([("a.py", "x = 1\n"), ("b.py", "ok\nif\n"), ("c.py", "y = 2\n")]);
         let program = Program::parse(&tree).expect("small");
-        let kinds: Vec<_> = program
-            .statements()
-            .iter()
-            .map(|s| (s.kind, s.file.0))
-            .collect();
-        assert_eq!(
-            kinds,
-            [
-                (StmtKind::Assign, 0),
-                (StmtKind::Opaque, 1),
-                (StmtKind::Assign, 2)
-            ]
-        );
-        assert_eq!(
-            (program.opaque()[0].file.as_str(), program.opaque()[0].line),
-            ("b.py", 2)
-        );
+        let kinds: Vec<_> = program.statements().iter().map(|s| (s.kind, s.file.0)).collect();
+        assert_eq!(kinds, [(StmtKind::Assign, 0), (StmtKind::Opaque, 1), (StmtKind::Assign, 2)]);
+        assert_eq!((program.opaque()[0].file.as_str(), program.opaque()[0].line), ("b.py", 2));
         assert_eq!((program.statements_count(), program.tokens_count()), (2, 6));
     }
 
@@ -640,17 +516,9 @@ mod tests {
         let tree = SourceTree::from_texts([("a.py", "x = 1\n@mark\ndef f(): pass\n")]);
         let before = Program::parse(&tree).expect("small");
         let edits = Edits::from([("a.py".to_owned(), vec![Edit::remove(0..12)])]);
-        let after = before
-            .parse_next(&tree.with_edits(&edits).expect("fits"))
-            .expect("small");
+        let after = before.parse_next(&tree.with_edits(&edits).expect("fits")).expect("small");
         let origin = after.origin(StmtId(0)).expect("not inserted");
-        assert_eq!(
-            origin,
-            Origin {
-                file: "a.py".into(),
-                offset: 12
-            }
-        );
+        assert_eq!(origin, Origin { file: "a.py".into(), offset: 12 });
         assert_eq!(before.at_origin(&origin), Some(StmtId(1)));
         assert_eq!(before.origin(StmtId(1)), Some(origin));
     }

@@ -8,7 +8,7 @@ pub(crate) use ruff_python_ast as ast;
 pub(crate) use ruff_python_ast::token::{Token, TokenKind};
 pub(crate) use ruff_python_ast::visitor;
 pub(crate) use ruff_python_ast::{AnyNodeRef, Expr, ExprContext, Pattern, Stmt};
-pub(crate) use ruff_text_size::{Ranged, TextRange, TextSize};
+pub(crate) use ruff_text_size::Ranged;
 
 use ruff_python_parser::{Parsed, parse_module};
 
@@ -29,17 +29,11 @@ impl Module {
     /// Parses a whole file.
     pub(crate) fn parse(text: &str) -> Result<Module, Refusal> {
         if let Some(offset) = too_deep(text) {
-            return Err(Refusal {
-                offset,
-                message: "nested too deeply".to_owned(),
-            });
+            return Err(Refusal { offset, message: "nested too deeply".to_owned() });
         }
         match parse_module(text) {
             Ok(parsed) => Ok(Module { parsed }),
-            Err(error) => Err(Refusal {
-                offset: error.location.start().to_usize(),
-                message: error.error.to_string(),
-            }),
+            Err(error) => Err(Refusal { offset: error.location.start().to_usize(), message: error.error.to_string() }),
         }
     }
 
@@ -55,8 +49,7 @@ impl Module {
 
     /// The index of the first token that starts at an offset or after it.
     pub(crate) fn token_from(&self, offset: usize) -> usize {
-        self.tokens()
-            .partition_point(|token| token.start().to_usize() < offset)
+        self.tokens().partition_point(|token| token.start().to_usize() < offset)
     }
 }
 

@@ -64,8 +64,8 @@ impl Reach {
     }
 }
 
-/// Parameters that a function changes in place, with the statements that do it.
-type Changed = BTreeMap<StmtId, BTreeMap<String, Vec<StmtId>>>;
+/// Parameters that a function changes in place, with the statements that do it, and whether only a container changes so.
+type Changed = BTreeMap<StmtId, BTreeMap<String, Vec<(StmtId, bool)>>>;
 
 fn changed_parameters(program: &Program, names: &Names, observed: &Observed) -> Changed {
     let mut changed = Changed::new();
@@ -77,7 +77,12 @@ fn changed_parameters(program: &Program, names: &Names, observed: &Observed) -> 
             let is_real = !matches!(store.change, Change::Effect | Change::Attribute);
             match &store.object.root {
                 Some(root) if is_part && is_real && scope.parameters.contains(root) => {
-                    changed.entry(owner).or_default().entry(root.clone()).or_default().push(id);
+                    changed
+                        .entry(owner)
+                        .or_default()
+                        .entry(root.clone())
+                        .or_default()
+                        .push((id, store.change == Change::Maybe));
                 }
                 _ => {}
             }
@@ -87,7 +92,12 @@ fn changed_parameters(program: &Program, names: &Names, observed: &Observed) -> 
 }
 
 /// For each name of a scope the other names that hold (a part of) the same object.
-fn aliases(program: &Program, names: &Names, observed: &Observed, scope: ScopeId) -> BTreeMap<String, BTreeSet<String>> {
+fn aliases(
+    program: &Program,
+    names: &Names,
+    observed: &Observed,
+    scope: ScopeId,
+) -> BTreeMap<String, BTreeSet<String>> {
     let mut aliases: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for statement in program.statements() {
         if names.scope_of(statement.id) == scope && observed.ran(statement.id) {
@@ -152,7 +162,7 @@ impl Walk<'_> {
 
     fn block(&mut self, body: &[StmtId], mut env: Option<Env>) -> Option<Env> {
         for &id in body {
-            let Some(here) = env.take() else { return None };
+            let here = env.take()?;
             env = if self.observed.ran(id) { self.statement(id, here) } else { Some(here) };
         }
         env
@@ -219,7 +229,7 @@ impl Walk<'_> {
         for store in &facts.stores {
             self.change(id, store, env);
         }
-        for weak in self.changes_by_calls(id) {
+        for weak in self.changes_by_calls(id, env) {
             let (name, weak) = weak;
             self.touch(&name, weak, env);
         }
@@ -247,11 +257,16 @@ impl Walk<'_> {
     fn is_container(&self, name: &str, env: &Env) -> bool {
         let births = match env.get(name) {
             Some(defs) => defs.strong.iter().copied().collect(),
-            None => self.names.home_of_use(self.scope, name).map_or(Vec::new(), |home| {
-                self.names.scopes[home].bound.get(name).cloned().unwrap_or_default()
-            }),
+            None => self
+                .names
+                .home_of_use(self.scope, name)
+                .map_or(Vec::new(), |home| self.names.scopes[home].bound.get(name).cloned().unwrap_or_default()),
         };
-        births.into_iter().filter_map(|birth| self.program.node(birth)).filter_map(names::assigned_value).any(names::is_container)
+        births
+            .into_iter()
+            .filter_map(|birth| self.program.node(birth))
+            .filter_map(names::assigned_value)
+            .any(names::is_container)
     }
 
     /// Adds a change of a name's object, and of the objects that it is a part of.
@@ -279,15 +294,22 @@ impl Walk<'_> {
     }
 
     /// Changes that calls in a statement make to the objects they are given.
-    fn changes_by_calls(&self, id: StmtId) -> Vec<(String, Weak)> {
+    fn changes_by_calls(&self, id: StmtId, env: &Env) -> Vec<(String, Weak)> {
         let mut changes = Vec::new();
         for callee in self.observed.callees(id) {
             let Some(parameters) = self.changed.get(&callee) else { continue };
             for (parameter, argument) in super::link::matched_arguments(self.program, self.names, id, callee) {
-                let (Some(by), Some(access)) = (parameters.get(&parameter), super::walk::place(argument)) else { continue };
+                let (Some(by), Some(access)) = (parameters.get(&parameter), super::walk::place(argument)) else {
+                    continue;
+                };
                 if let (Some(root), true) = (access.root, access.steps.is_empty()) {
-                    let all = by.iter().chain([&id]);
-                    changes.extend(all.map(|&by| (root.clone(), Weak { by, strength: Strength::Hard, part: None })));
+                    let is_container = self.is_container(&root, env);
+                    for &(by, is_maybe) in by {
+                        let strength = if is_maybe && !is_container { Strength::Soft } else { Strength::Hard };
+                        for by in [by, id] {
+                            changes.push((root.clone(), Weak { by, strength, part: None }));
+                        }
+                    }
                 }
             }
         }

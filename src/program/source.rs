@@ -80,18 +80,12 @@ pub struct Edit {
 impl Edit {
     /// An edit that only removes.
     pub fn remove(range: Range<usize>) -> Edit {
-        Edit {
-            range,
-            text: String::new(),
-        }
+        Edit { range, text: String::new() }
     }
 
     /// An edit that replaces.
     pub fn replace(range: Range<usize>, text: impl Into<String>) -> Edit {
-        Edit {
-            range,
-            text: text.into(),
-        }
+        Edit { range, text: text.into() }
     }
 }
 
@@ -120,20 +114,8 @@ impl SourceFile {
 
     fn original(text: String, encoding: Encoding) -> SourceFile {
         let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        let origins = if len == 0 {
-            Vec::new()
-        } else {
-            vec![Segment {
-                at: 0,
-                len,
-                from: Some(0),
-            }]
-        };
-        SourceFile {
-            text: text.into(),
-            origins: origins.into(),
-            encoding,
-        }
+        let origins = if len == 0 { Vec::new() } else { vec![Segment { at: 0, len, from: Some(0) }] };
+        SourceFile { text: text.into(), origins: origins.into(), encoding }
     }
 
     /// The text, decoded, without a byte order mark; line ends as they are.
@@ -170,18 +152,11 @@ impl SourceFile {
     pub fn with_edits(&self, edits: &[Edit]) -> Result<SourceFile, usize> {
         let mut order: Vec<&Edit> = edits.iter().collect();
         order.sort_by_key(|edit| (edit.range.start, edit.range.end));
-        let mut build = Build {
-            text: String::with_capacity(self.text.len()),
-            origins: Vec::new(),
-        };
+        let mut build = Build { text: String::with_capacity(self.text.len()), origins: Vec::new() };
         let mut done = 0;
         for edit in order {
             let Range { start, end } = edit.range.clone();
-            if start < done
-                || end < start
-                || !self.text.is_char_boundary(start)
-                || !self.text.is_char_boundary(end)
-            {
+            if start < done || end < start || !self.text.is_char_boundary(start) || !self.text.is_char_boundary(end) {
                 return Err(start);
             }
             build.keep(self, done..start);
@@ -189,11 +164,7 @@ impl SourceFile {
             done = end;
         }
         build.keep(self, done..self.text.len());
-        Ok(SourceFile {
-            text: build.text.into(),
-            origins: build.origins.into(),
-            encoding: self.encoding,
-        })
+        Ok(SourceFile { text: build.text.into(), origins: build.origins.into(), encoding: self.encoding })
     }
 }
 
@@ -208,10 +179,7 @@ impl Build {
         if range.is_empty() {
             return;
         }
-        let first = file
-            .origins
-            .partition_point(|segment| segment.at as usize <= range.start)
-            .saturating_sub(1);
+        let first = file.origins.partition_point(|segment| segment.at as usize <= range.start).saturating_sub(1);
         for segment in &file.origins[first..] {
             let start = (segment.at as usize).max(range.start);
             let end = (segment.at as usize + segment.len as usize).min(range.end);
@@ -220,10 +188,7 @@ impl Build {
             }
             if start < end {
                 let shift = to_u32(start) - segment.at;
-                self.push(
-                    &file.text[start..end],
-                    segment.from.map(|from| from + shift),
-                );
+                self.push(&file.text[start..end], segment.from.map(|from| from + shift));
             }
         }
     }
@@ -273,27 +238,18 @@ impl SourceTree {
         let mut tree = SourceTree::default();
         for name in files {
             let path = root.join(name);
-            let read = |source| SourceError::Read {
-                path: path.clone(),
-                source,
-            };
+            let read = |source| SourceError::Read { path: path.clone(), source };
             if std::fs::metadata(&path).map_err(read)?.len() > LARGEST {
                 return Err(SourceError::TooLarge { path: name.clone() });
             }
-            tree.files.insert(
-                name.clone(),
-                SourceFile::from_bytes(&std::fs::read(&path).map_err(read)?),
-            );
+            tree.files.insert(name.clone(), SourceFile::from_bytes(&std::fs::read(&path).map_err(read)?));
         }
         Ok(tree)
     }
 
     /// A tree of UTF-8 texts; for tests and small programs.
     pub fn from_texts<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> SourceTree {
-        let files = files
-            .into_iter()
-            .map(|(path, text)| (path.to_owned(), SourceFile::from_text(text)))
-            .collect();
+        let files = files.into_iter().map(|(path, text)| (path.to_owned(), SourceFile::from_text(text))).collect();
         SourceTree { files }
     }
 
@@ -306,15 +262,9 @@ impl SourceTree {
     pub fn with_edits(&self, edits: &Edits) -> Result<SourceTree, SourceError> {
         let mut tree = self.clone();
         for (path, edits) in edits {
-            let file = tree
-                .files
-                .get_mut(path)
-                .ok_or_else(|| SourceError::NoFile { path: path.clone() })?;
+            let file = tree.files.get_mut(path).ok_or_else(|| SourceError::NoFile { path: path.clone() })?;
             if !edits.is_empty() {
-                *file = file.with_edits(edits).map_err(|offset| SourceError::Edit {
-                    path: path.clone(),
-                    offset,
-                })?;
+                *file = file.with_edits(edits).map_err(|offset| SourceError::Edit { path: path.clone(), offset })?;
             }
         }
         Ok(tree)
@@ -331,30 +281,17 @@ impl SourceTree {
     pub fn changed<'a>(&'a self, original: &'a SourceTree) -> impl Iterator<Item = &'a str> + 'a {
         self.files
             .iter()
-            .filter(|(path, file)| {
-                original
-                    .files
-                    .get(*path)
-                    .is_none_or(|before| before.text != file.text)
-            })
+            .filter(|(path, file)| original.files.get(*path).is_none_or(|before| before.text != file.text))
             .map(|(path, _)| path.as_str())
     }
 
     /// Paths of the original that this tree no longer holds, in path order.
     pub fn removed<'a>(&'a self, original: &'a SourceTree) -> impl Iterator<Item = &'a str> + 'a {
-        original
-            .files
-            .keys()
-            .filter(|path| !self.files.contains_key(*path))
-            .map(String::as_str)
+        original.files.keys().filter(|path| !self.files.contains_key(*path)).map(String::as_str)
     }
 
     /// Writes the files that differ from the original below a folder, in their own encodings; gives their paths.
-    pub fn write_changed(
-        &self,
-        original: &SourceTree,
-        dir: &Path,
-    ) -> Result<Vec<String>, SourceError> {
+    pub fn write_changed(&self, original: &SourceTree, dir: &Path) -> Result<Vec<String>, SourceError> {
         let mut written = Vec::new();
         for path in self.changed(original) {
             self.write_file(path, dir)?;
@@ -365,23 +302,14 @@ impl SourceTree {
 
     /// Writes every file below a folder, in its own encoding.
     pub fn write_all(&self, dir: &Path) -> Result<(), SourceError> {
-        self.files
-            .keys()
-            .try_for_each(|path| self.write_file(path, dir))
+        self.files.keys().try_for_each(|path| self.write_file(path, dir))
     }
 
     fn write_file(&self, path: &str, dir: &Path) -> Result<(), SourceError> {
-        let file = self.files.get(path).ok_or_else(|| SourceError::NoFile {
-            path: path.to_owned(),
-        })?;
-        let bytes = file.encode().ok_or_else(|| SourceError::Encode {
-            path: path.to_owned(),
-        })?;
+        let file = self.files.get(path).ok_or_else(|| SourceError::NoFile { path: path.to_owned() })?;
+        let bytes = file.encode().ok_or_else(|| SourceError::Encode { path: path.to_owned() })?;
         let target = dir.join(path);
-        let write = |source| SourceError::Write {
-            path: target.clone(),
-            source,
-        };
+        let write = |source| SourceError::Write { path: target.clone(), source };
         if let Some(parent) = target.parent() {
             std::fs::create_dir_all(parent).map_err(write)?;
         }
@@ -396,42 +324,20 @@ mod tests {
     #[test]
     fn origins_compose_over_two_rounds_of_edits() {
         let file = SourceFile::from_text("abcdefghij");
-        let once = file
-            .with_edits(&[Edit::replace(2..4, "XY"), Edit::remove(6..8)])
-            .expect("edits fit");
+        let once = file.with_edits(&[Edit::replace(2..4, "XY"), Edit::remove(6..8)]).expect("edits fit");
         assert_eq!(&**once.text(), "abXYefij");
-        let twice = once
-            .with_edits(&[Edit::remove(1..3), Edit::replace(8..8, "!")])
-            .expect("edits fit");
+        let twice = once.with_edits(&[Edit::remove(1..3), Edit::replace(8..8, "!")]).expect("edits fit");
         assert_eq!(&**twice.text(), "aYefij!");
         let origins: Vec<_> = (0..8).map(|at| twice.origin(at)).collect();
-        assert_eq!(
-            origins,
-            [
-                Some(0),
-                None,
-                Some(4),
-                Some(5),
-                Some(8),
-                Some(9),
-                None,
-                None
-            ]
-        );
+        assert_eq!(origins, [Some(0), None, Some(4), Some(5), Some(8), Some(9), None, None]);
     }
 
     #[test]
     fn removal_and_nothing_between_joins_neighbours() {
         let file = SourceFile::from_text("abc");
         assert_eq!(
-            file.with_edits(&[Edit::replace(1..1, "")])
-                .expect("fits")
-                .origins(),
-            [Segment {
-                at: 0,
-                len: 3,
-                from: Some(0)
-            }]
+            file.with_edits(&[Edit::replace(1..1, "")]).expect("fits").origins(),
+            [Segment { at: 0, len: 3, from: Some(0) }]
         );
     }
 
@@ -439,37 +345,21 @@ mod tests {
     fn edits_that_overlap_or_split_a_character_are_refused() {
         let file = SourceFile::from_text("aéb");
         assert_eq!(file.with_edits(&[Edit::remove(0..2)]), Err(0));
-        assert_eq!(
-            file.with_edits(&[Edit::remove(0..3), Edit::remove(1..4)]),
-            Err(1)
-        );
+        assert_eq!(file.with_edits(&[Edit::remove(0..3), Edit::remove(1..4)]), Err(1));
         assert_eq!(file.with_edits(&[Edit::remove(3..9)]), Err(3));
     }
 
     #[test]
     fn only_changed_files_are_written_in_their_encoding() {
         let dir = tempfile::tempdir().expect("a folder");
-        std::fs::write(
-            dir.path().join("a.py"),
-            b"# coding: latin-1\nx = '\xe9'\ny = 2\n",
-        )
-        .expect("written");
+        std::fs::write(dir.path().join("a.py"), b"# coding: latin-1\nx = '\xe9'\ny = 2\n").expect("written");
         std::fs::write(dir.path().join("b.py"), b"z = 1\n").expect("written");
         let tree = SourceTree::read(dir.path(), &["a.py".into(), "b.py".into()]).expect("read");
         let edits = Edits::from([("a.py".to_owned(), vec![Edit::remove(27..33)])]);
         let out = tempfile::tempdir().expect("a folder");
         let less = tree.with_edits(&edits).expect("fits");
-        assert_eq!(
-            less.write_changed(&tree, out.path()).expect("written"),
-            ["a.py"]
-        );
-        assert_eq!(
-            std::fs::read(out.path().join("a.py")).expect("read"),
-            b"# coding: latin-1\nx = '\xe9'\n"
-        );
-        assert_eq!(
-            less.without("b.py").removed(&tree).collect::<Vec<_>>(),
-            ["b.py"]
-        );
+        assert_eq!(less.write_changed(&tree, out.path()).expect("written"), ["a.py"]);
+        assert_eq!(std::fs::read(out.path().join("a.py")).expect("read"), b"# coding: latin-1\nx = '\xe9'\n");
+        assert_eq!(less.without("b.py").removed(&tree).collect::<Vec<_>>(), ["b.py"]);
     }
 }

@@ -57,7 +57,10 @@ impl Walk {
             Stmt::While(each) => self.visit_expr(&each.test),
             Stmt::If(test) => {
                 self.visit_expr(&test.test);
-                test.elif_else_clauses.iter().filter_map(|clause| clause.test.as_ref()).for_each(|test| self.visit_expr(test));
+                test.elif_else_clauses
+                    .iter()
+                    .filter_map(|clause| clause.test.as_ref())
+                    .for_each(|test| self.visit_expr(test));
             }
             Stmt::With(with) => {
                 for item in &with.items {
@@ -226,7 +229,8 @@ impl Walk {
                 match (attribute.attr.as_str(), first.and_then(literal)) {
                     ("setdefault" | "pop", Some(key)) => self.store(object, Some(Step::Key(key)), change),
                     ("register_buffer" | "register_parameter" | "add_module", Some(name)) => {
-                        self.store(object, Some(Step::Attribute(name)), Change::Attribute);
+                        self.store(object.clone(), Some(Step::Attribute(name.clone())), Change::Attribute);
+                        self.store(object, Some(Step::Key(name)), change);
                     }
                     _ => self.store(object, None, change),
                 }
@@ -355,10 +359,10 @@ impl<'a> Visitor<'a> for Walk {
 /// What a method does to its object, by its name.
 fn method_change(name: &str) -> Option<Change> {
     match name {
-        "append" | "appendleft" | "extend" | "extendleft" | "insert" | "setdefault" | "add_module" | "register_buffer"
-        | "register_parameter" => Some(Change::Grow),
-        "add" | "update" | "pop" | "popitem" | "popleft" | "remove" | "discard" | "clear" | "sort" | "reverse" | "rotate"
-        | "subtract" | "fill" | "setflags" | "partition" => Some(Change::Maybe),
+        "append" | "appendleft" | "extend" | "extendleft" | "insert" | "setdefault" | "add_module"
+        | "register_buffer" | "register_parameter" => Some(Change::Grow),
+        "add" | "update" | "pop" | "popitem" | "popleft" | "remove" | "discard" | "clear" | "sort" | "reverse"
+        | "rotate" | "subtract" | "fill" | "setflags" | "partition" => Some(Change::Maybe),
         _ if name.ends_with('_') && !name.starts_with('_') => Some(Change::Whole),
         _ => None,
     }

@@ -19,15 +19,8 @@ fn test_python() -> PathBuf {
 }
 
 fn ask_python(code: &str) -> String {
-    let output = Command::new(test_python())
-        .args(["-c", code])
-        .output()
-        .expect("the test interpreter starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = Command::new(test_python()).args(["-c", code]).output().expect("the test interpreter starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -45,13 +38,9 @@ fn python_files(folder: &Path) -> Vec<PathBuf> {
         .sort_by_file_name()
         .into_iter()
         .filter_entry(|entry| !is_other(entry.file_name()));
-    let files = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_file())
-        .map(walkdir::DirEntry::into_path);
-    files
-        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
-        .collect()
+    let files =
+        entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path);
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "py")).collect()
 }
 
 /// A small generator with a fixed start: the same deletions in every run.
@@ -94,10 +83,7 @@ fn try_file(path: &Path) -> Result<Trial, String> {
         let id = StmtId(u32::try_from(dice.below(count)).expect("an id"));
         try_deletion(&program, id).map_err(|what| {
             let statement = program.statement(id);
-            format!(
-                "{what}: deleting {:?} of lines {:?}",
-                statement.kind, statement.lines
-            )
+            format!("{what}: deleting {:?} of lines {:?}", statement.kind, statement.lines)
         })?;
     }
     Ok(Trial::Tried(DELETIONS))
@@ -114,50 +100,26 @@ fn try_deletion(program: &Program, id: StmtId) -> Result<(), String> {
             "pass" => inserted += 1,
             other => return Err(format!("inserts {other:?}")),
         }
-        let before = edit.range.start
-            ..edit
-                .range
-                .end
-                .min(statement.range.start)
-                .max(edit.range.start);
-        let after = edit
-            .range
-            .start
-            .max(statement.range.end)
-            .min(edit.range.end)..edit.range.end;
+        let before = edit.range.start..edit.range.end.min(statement.range.start).max(edit.range.start);
+        let after = edit.range.start.max(statement.range.end).min(edit.range.end)..edit.range.end;
         for outside in [&text[before], &text[after]] {
             if let Some(line) = outside.lines().find(|line| !may_go(line)) {
                 return Err(format!("removes {line:?}"));
             }
         }
     }
-    let tree = program
-        .tree()
-        .with_edits(&edits)
-        .map_err(|error| error.to_string())?;
+    let tree = program.tree().with_edits(&edits).map_err(|error| error.to_string())?;
     let next = Program::parse(&tree).map_err(|error| error.to_string())?;
     if let Some(broken) = next.opaque().first() {
         return Err(format!("line {}: {}", broken.line, broken.message));
     }
     let simple = |program: &Program, id: StmtId| {
         let statement = program.statement(id);
-        if statement.kind.is_compound() {
-            format!("{:?}", statement.kind)
-        } else {
-            program.text_of(id).to_owned()
-        }
+        if statement.kind.is_compound() { format!("{:?}", statement.kind) } else { program.text_of(id).to_owned() }
     };
-    let kept: Vec<String> = program
-        .statements()
-        .iter()
-        .filter(|s| !statement.contains(s.id))
-        .map(|s| simple(program, s.id))
-        .collect();
-    let mut left: Vec<String> = next
-        .statements()
-        .iter()
-        .map(|s| simple(&next, s.id))
-        .collect();
+    let kept: Vec<String> =
+        program.statements().iter().filter(|s| !statement.contains(s.id)).map(|s| simple(program, s.id)).collect();
+    let mut left: Vec<String> = next.statements().iter().map(|s| simple(&next, s.id)).collect();
     let is_pass = statement.kind == StmtKind::Pass && edits.is_empty();
     if inserted == 1 || is_pass {
         if left.get(id.index()).map(String::as_str) != Some("pass") {
@@ -175,36 +137,24 @@ fn try_deletion(program: &Program, id: StmtId) -> Result<(), String> {
 fn may_go(line: &str) -> bool {
     let line = line.trim_matches([' ', '\t', '\u{c}', ';', '\\']);
     let code = line.split('#').next().unwrap_or_default().trim();
-    let test = code
-        .strip_prefix("elif ")
-        .and_then(|rest| rest.strip_suffix(':'));
+    let test = code.strip_prefix("elif ").and_then(|rest| rest.strip_suffix(':'));
     code.is_empty()
         || matches!(code.replace(' ', "").as_str(), "else:" | "finally:")
         || test.is_some_and(|test| {
-            [
-                "isinstance(",
-                "hasattr(",
-                "len(",
-                "type(",
-                "callable(",
-                "issubclass(",
-            ]
-            .iter()
-            .fold(test.to_owned(), |rest, question| rest.replace(question, ""))
-            .chars()
-            .collect::<Vec<_>>()
-            .windows(2)
-            .all(|pair| pair[1] != '(' || !(pair[0].is_alphanumeric() || pair[0] == '_'))
+            ["isinstance(", "hasattr(", "len(", "type(", "callable(", "issubclass("]
+                .iter()
+                .fold(test.to_owned(), |rest, question| rest.replace(question, ""))
+                .chars()
+                .collect::<Vec<_>>()
+                .windows(2)
+                .all(|pair| pair[1] != '(' || !(pair[0].is_alphanumeric() || pair[0] == '_'))
         })
 }
 
 #[test]
 #[allow(clippy::print_stdout)]
 fn deleting_any_statement_of_real_code_leaves_code_that_parses_and_nothing_else_changed() {
-    let files: Vec<PathBuf> = folders()
-        .iter()
-        .flat_map(|folder| python_files(folder))
-        .collect();
+    let files: Vec<PathBuf> = folders().iter().flat_map(|folder| python_files(folder)).collect();
     assert!(files.len() > 2_000, "only {} files found", files.len());
     let next = AtomicUsize::new(0);
     let work = || {
@@ -223,10 +173,7 @@ fn deleting_any_statement_of_real_code_leaves_code_that_parses_and_nothing_else_
     };
     let parts = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"))
-            .collect::<Vec<_>>()
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
     });
     let tried: usize = parts.iter().map(|part| part.0).sum();
     let deletions: usize = parts.iter().map(|part| part.1).sum();
@@ -234,29 +181,16 @@ fn deleting_any_statement_of_real_code_leaves_code_that_parses_and_nothing_else_
     let mut failed: Vec<_> = parts.iter().flat_map(|part| part.3.clone()).collect();
     refused.sort();
     failed.sort();
-    println!(
-        "{tried} files, {deletions} deletions, {} files that do not parse",
-        refused.len()
-    );
+    println!("{tried} files, {deletions} deletions, {} files that do not parse", refused.len());
     for path in &refused {
         println!("  does not parse: {}", path.display());
     }
-    assert!(
-        failed.is_empty(),
-        "{} files failed:\n{}",
-        failed.len(),
-        failed.join("\n")
-    );
+    assert!(failed.is_empty(), "{} files failed:\n{}", failed.len(), failed.join("\n"));
     // Python must refuse them too.
     for path in &refused {
-        let code = format!(
-            "compile(open({:?}, 'rb').read(), 'x', 'exec', dont_inherit=True)",
-            path.display().to_string()
-        );
-        let output = Command::new(test_python())
-            .args(["-c", &code])
-            .output()
-            .expect("the test interpreter starts");
+        let code =
+            format!("compile(open({:?}, 'rb').read(), 'x', 'exec', dont_inherit=True)", path.display().to_string());
+        let output = Command::new(test_python()).args(["-c", &code]).output().expect("the test interpreter starts");
         assert!(!output.status.success(), "{} is Python", path.display());
     }
 }
@@ -282,21 +216,10 @@ fn statements_and_tokens_are_counted_as_python_counts_them() {
     for line in report.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         let mut tree = SourceTree::default();
-        tree.files.insert(
-            "a.py".into(),
-            SourceFile::from_bytes(&std::fs::read(fields[0]).expect("readable")),
-        );
+        tree.files.insert("a.py".into(), SourceFile::from_bytes(&std::fs::read(fields[0]).expect("readable")));
         let program = Program::parse(&tree).expect("small");
-        let counts = (
-            program.statements_count().to_string(),
-            program.tokens_count().to_string(),
-        );
-        assert_eq!(
-            (counts.0.as_str(), counts.1.as_str()),
-            (fields[1], fields[2]),
-            "{}",
-            fields[0]
-        );
+        let counts = (program.statements_count().to_string(), program.tokens_count().to_string());
+        assert_eq!((counts.0.as_str(), counts.1.as_str()), (fields[1], fields[2]), "{}", fields[0]);
         files += 1;
     }
     assert!(files > 100, "only {files} files");
