@@ -19,14 +19,12 @@ const TRIPLE_WIDTH: usize = 128;
 const PATIENCE: usize = 10_000;
 
 static OPENING: LazyLock<bytes::Regex> = LazyLock::new(|| {
-    bytes::Regex::new(r"Assertion `|Assertion failed: `|Device-side assertion `")
-        .expect("the pattern is fixed")
+    bytes::Regex::new(r"Assertion `|Assertion failed: `|Device-side assertion `").expect("the pattern is fixed")
 });
 static PLACE: LazyLock<regex::Regex> =
     LazyLock::new(|| regex::Regex::new(r":(\d{1,7}):(?: |$)").expect("the pattern is fixed"));
 static TRIPLE: LazyLock<regex::Regex> = LazyLock::new(|| {
-    regex::Regex::new(r"block: \[(\d+),(\d+),(\d+)\], thread: \[(\d+),(\d+),(\d+)\]")
-        .expect("the pattern is fixed")
+    regex::Regex::new(r"block: \[(\d+),(\d+),(\d+)\], thread: \[(\d+),(\d+),(\d+)\]").expect("the pattern is fixed")
 });
 static COMPILED_IN: LazyLock<bytes::Regex> = LazyLock::new(|| {
     bytes::Regex::new(
@@ -68,23 +66,13 @@ pub(super) fn first(output: &[u8]) -> Option<Assertion> {
 fn at(output: &[u8], opening: usize, from: usize) -> Option<Assertion> {
     let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let floor = opening.saturating_sub(WINDOW);
-    let start = output[floor..opening]
-        .iter()
-        .rposition(is_break)
-        .map_or(floor, |index| floor + index + 1);
+    let start = output[floor..opening].iter().rposition(is_break).map_or(floor, |index| floor + index + 1);
     let ceiling = (from + WINDOW).min(output.len());
-    let end = output[from..ceiling]
-        .iter()
-        .position(is_break)
-        .map_or(ceiling, |index| from + index);
+    let end = output[from..ceiling].iter().position(is_break).map_or(ceiling, |index| from + index);
     // Block and thread stand right in front: most hits of other programs end here, before anything is decoded.
     let is_hip = output[opening..].starts_with(b"Device-side");
     let near = start.max(opening.saturating_sub(TRIPLE_WIDTH));
-    if !is_hip
-        && !output[near..opening]
-            .windows(7)
-            .any(|part| part == b"block: ")
-    {
+    if !is_hip && !output[near..opening].windows(7).any(|part| part == b"block: ") {
         return None;
     }
     let head = String::from_utf8_lossy(&output[start..opening]);
@@ -116,10 +104,7 @@ fn at(output: &[u8], opening: usize, from: usize) -> Option<Assertion> {
 /// The text up to the last closing of this assertion; the expression itself may hold back-ticks.
 fn expression(tail: &str) -> Option<String> {
     let own = tail.find("ssertion `").map_or(tail, |next| &tail[..next]);
-    let close = own
-        .rfind("` failed")
-        .or_else(|| own.rfind("' failed"))
-        .or_else(|| own.find("`: Expected"))?;
+    let close = own.rfind("` failed").or_else(|| own.rfind("' failed")).or_else(|| own.find("`: Expected"))?;
     Some(own[..close].to_owned())
 }
 
@@ -130,10 +115,7 @@ fn base_name(before: &str) -> Option<String> {
         return text.rfind('<').map(|from| text[from..].to_owned());
     }
     let last = text.rsplit(['/', '\\']).next().unwrap_or(text);
-    let last = last
-        .rsplit(|c: char| c.is_whitespace() || "|]['\"()=".contains(c))
-        .next()
-        .unwrap_or(last);
+    let last = last.rsplit(|c: char| c.is_whitespace() || "|]['\"()=".contains(c)).next().unwrap_or(last);
     // An escaped line break in front of a bare name.
     let name = if last == "nunknown" { "unknown" } else { last };
     (!name.is_empty()).then(|| name.to_owned())
@@ -142,11 +124,7 @@ fn base_name(before: &str) -> Option<String> {
 /// The report of builds with device-side assertions compiled in.
 fn compiled_in(output: &[u8]) -> Option<Assertion> {
     let found = COMPILED_IN.captures(output)?;
-    let text = |group: usize| {
-        found
-            .get(group)
-            .map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned())
-    };
+    let text = |group: usize| found.get(group).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
     Some(Assertion {
         file: base_name(&text(2)?)?,
         line: text(3)?.parse().ok(),
@@ -175,10 +153,7 @@ mod tests {
         let escaped = one(
             r#"err = "train.py:12: boom\n/pytorch/Loss.cu:7: g: block: [0,0,0], thread: [0,0,0] Assertion `a && \"m\"` failed.\n/pytorch/Loss.cu:7: g: block: [0,0,0], thread: [1,0,0] Assertion `b` failed.""#,
         );
-        assert_eq!(
-            (escaped.file.as_str(), escaped.function.as_deref()),
-            ("Loss.cu", Some("g"))
-        );
+        assert_eq!((escaped.file.as_str(), escaped.function.as_deref()), ("Loss.cu", Some("g")));
         assert_eq!(escaped.expression.as_deref(), Some(r#"a && \"m\""#));
     }
 
@@ -186,14 +161,9 @@ mod tests {
     fn a_whole_line_is_preferred_to_a_cut_one() {
         let cut = "x.cu:1: f: block: [0,0,0], thread: [0,0,0] Assertion `a >=";
         assert_eq!(one(cut).expression, None);
-        let both = format!(
-            "{cut}\nx.cu:1: f: block: [0,0,0], thread: [1,0,0] Assertion `a >= 0` failed.\n"
-        );
+        let both = format!("{cut}\nx.cu:1: f: block: [0,0,0], thread: [1,0,0] Assertion `a >= 0` failed.\n");
         assert_eq!(one(&both).expression.as_deref(), Some("a >= 0"));
         assert_eq!(first(b"Assertion `x` failed."), None);
-        assert_eq!(
-            first(b"python: foo.c:12: main: Assertion `x` failed."),
-            None
-        );
+        assert_eq!(first(b"python: foo.c:12: main: Assertion `x` failed."), None);
     }
 }

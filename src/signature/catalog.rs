@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Family;
 use super::entries::Entry;
 use super::operators;
+use crate::yaml::{self, Node, Value};
 
 static TEXT: &str = include_str!("catalog.yaml");
 static EMBEDDED: LazyLock<Catalog> =
@@ -21,9 +22,12 @@ static EMBEDDED: LazyLock<Catalog> =
 /// Why a catalogue was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// Not YAML.
+    #[error(transparent)]
+    Yaml(#[from] yaml::Error),
     /// Not the shape of a catalogue.
     #[error("catalog.yaml: {0}")]
-    Shape(#[from] serde_yaml::Error),
+    Shape(#[from] serde_json::Error),
     /// A regular expression that does not compile.
     #[error("catalog.yaml: {class}: {source}")]
     Pattern {
@@ -140,34 +144,24 @@ impl Catalog {
     /// # Errors
     /// Where it has not the shape of one, or holds a pattern that does not compile.
     pub fn parse(text: &str) -> Result<Catalog, Error> {
-        let mut catalog: Catalog = serde_yaml::from_str(text)?;
+        let mut catalog: Catalog = serde_json::from_value(json(&yaml::parse("catalog.yaml", text)?))?;
         for (name, others) in &catalog.operators {
             for spelling in std::iter::once(name).chain(others) {
-                catalog
-                    .spellings
-                    .entry(operators::base(spelling))
-                    .or_default()
-                    .insert(name.clone());
+                catalog.spellings.entry(operators::base(spelling)).or_default().insert(name.clone());
             }
         }
         for class in &catalog.classes {
             let compile = |patterns: &[String]| -> Result<Vec<Regex>, Error> {
                 let pattern = |text: &String| {
-                    Regex::new(text).map_err(|source| Error::Pattern {
-                        class: class.class.clone(),
-                        source: Box::new(source),
-                    })
+                    Regex::new(text)
+                        .map_err(|source| Error::Pattern { class: class.class.clone(), source: Box::new(source) })
                 };
                 patterns.iter().map(pattern).collect()
             };
             catalog.patterns.push(Patterns {
                 texts: compile(&class.texts)?,
                 conditions: compile(&class.conditions)?,
-                cpu: class
-                    .operators
-                    .iter()
-                    .map(|operator| compile(&operator.cpu))
-                    .collect::<Result<_, _>>()?,
+                cpu: class.operators.iter().map(|operator| compile(&operator.cpu)).collect::<Result<_, _>>()?,
             });
         }
         Ok(catalog)
@@ -190,9 +184,7 @@ impl Catalog {
 
     /// The class and the values that a text of the CPU means; the operator decides between texts that are shared.
     pub fn class_of_cpu_text(&self, operator: Option<&str>, text: &str) -> Option<CpuText> {
-        let wanted: Vec<&str> = operator
-            .map(|name| self.operators(name))
-            .unwrap_or_default();
+        let wanted: Vec<&str> = operator.map(|name| self.operators(name)).unwrap_or_default();
         let mut best: Option<(bool, CpuText)> = None;
         for (class, patterns) in self.classes.iter().zip(&self.patterns) {
             for (listed, cpu) in class.operators.iter().zip(&patterns.cpu) {
@@ -204,11 +196,7 @@ impl Catalog {
                     continue;
                 };
                 let group = |name: &str| found.name(name).map(|part| part.as_str().to_owned());
-                let read = CpuText {
-                    class: class.class.clone(),
-                    value: group("value"),
-                    limit: group("limit"),
-                };
+                let read = CpuText { class: class.class.clone(), value: group("value"), limit: group("limit") };
                 if is_wanted {
                     return Some(read);
                 }
@@ -225,32 +213,19 @@ impl Catalog {
         text: &str,
         wanted: impl Fn(Family) -> bool,
     ) -> Option<(&Class, Option<String>)> {
-        self.classes
-            .iter()
-            .zip(&self.patterns)
-            .filter(|(class, _)| wanted(class.family))
-            .find_map(|(class, patterns)| {
-                let found = patterns
-                    .texts
-                    .iter()
-                    .find_map(|pattern| pattern.captures(text))?;
-                Some((
-                    class,
-                    found.name("value").map(|part| part.as_str().to_owned()),
-                ))
-            })
+        self.classes.iter().zip(&self.patterns).filter(|(class, _)| wanted(class.family)).find_map(
+            |(class, patterns)| {
+                let found = patterns.texts.iter().find_map(|pattern| pattern.captures(text))?;
+                Some((class, found.name("value").map(|part| part.as_str().to_owned())))
+            },
+        )
     }
 
     /// The class whose condition patterns match in any file.
     pub(super) fn class_of_condition(&self, condition: &str) -> Option<&Class> {
         let mut all = self.classes.iter().zip(&self.patterns);
-        all.find(|(_, patterns)| {
-            patterns
-                .conditions
-                .iter()
-                .any(|pattern| pattern.is_match(condition))
-        })
-        .map(|(class, _)| class)
+        all.find(|(_, patterns)| patterns.conditions.iter().any(|pattern| pattern.is_match(condition)))
+            .map(|(class, _)| class)
     }
 
     /// The only class in which an operator fails by a device-side assertion.
@@ -259,13 +234,23 @@ impl Catalog {
         let mut found = self.classes.iter().filter(|class| {
             class.family == Family::DeviceAssert
                 && class.class != "offset_overflow"
-                && class
-                    .operators
-                    .iter()
-                    .any(|listed| names.contains(&listed.name.as_str()))
+                && class.operators.iter().any(|listed| names.contains(&listed.name.as_str()))
         });
         let first = found.next();
         if found.next().is_some() { None } else { first }
+    }
+}
+
+/// A document without its places.
+fn json(node: &Node) -> serde_json::Value {
+    match &node.value {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Integer(value) => i64::try_from(*value).map_or(serde_json::Value::Null, Into::into),
+        Value::Float(value) => (*value).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Mapping(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
     }
 }
 
@@ -284,16 +269,9 @@ mod tests {
             for part in [&class.mistakes, &class.check, &class.mend] {
                 assert!(!part.is_empty(), "{} lacks advice", class.class);
             }
-            let listed: Vec<&str> = class
-                .operators
-                .iter()
-                .map(|operator| operator.name.as_str())
-                .collect();
+            let listed: Vec<&str> = class.operators.iter().map(|operator| operator.name.as_str()).collect();
             for name in &listed {
-                assert!(
-                    catalog.operators.contains_key(*name),
-                    "{name} is no canonical operator"
-                );
+                assert!(catalog.operators.contains_key(*name), "{name} is no canonical operator");
             }
             for entry in &class.asserts {
                 assert!(ids.insert(&entry.id), "{} twice", entry.id);
@@ -309,44 +287,20 @@ mod tests {
     fn texts_of_the_cpu_name_class_value_and_limit() {
         let catalog = Catalog::embedded();
         let read = |operator: Option<&str>, text: &str| {
-            let found = catalog
-                .class_of_cpu_text(operator, text)
-                .unwrap_or_else(|| panic!("nothing in {text}"));
+            let found = catalog.class_of_cpu_text(operator, text).unwrap_or_else(|| panic!("nothing in {text}"));
             (found.class, found.value, found.limit)
         };
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(
-            read(None, "Target 10 is out of bounds."),
-            ("label_out_of_range".to_owned(), some("10"), None)
-        );
+        assert_eq!(read(None, "Target 10 is out of bounds."), ("label_out_of_range".to_owned(), some("10"), None));
         let gather = "index 9 is out of bounds for dimension 1 with size 5";
-        assert_eq!(
-            read(Some("torch.gather"), gather),
-            ("index_out_of_range".to_owned(), some("9"), some("5"))
-        );
+        assert_eq!(read(Some("torch.gather"), gather), ("index_out_of_range".to_owned(), some("9"), some("5")));
         let bag = "Index 1 of input takes value 5 which is not in the valid range [0, 3)";
-        assert_eq!(
-            read(None, bag),
-            ("index_out_of_range".to_owned(), some("5"), some("3"))
-        );
-        let offsets =
-            "offsets[-1] can not be greater than input's length 2 but got offsets[-1] of 7";
-        assert_eq!(
-            read(Some("torch.nn.functional.embedding_bag"), offsets).0,
-            "embedding_bag_offsets"
-        );
+        assert_eq!(read(None, bag), ("index_out_of_range".to_owned(), some("5"), some("3")));
+        let offsets = "offsets[-1] can not be greater than input's length 2 but got offsets[-1] of 7";
+        assert_eq!(read(Some("torch.nn.functional.embedding_bag"), offsets).0, "embedding_bag_offsets");
         let rows = "`0 <= col_indices < ncols` is not satisfied.";
-        assert_eq!(
-            read(Some("torch.sparse_csr_tensor"), rows).0,
-            "sparse_invariants"
-        );
-        assert_eq!(
-            read(None, "argument #2 'target' is out of range").0,
-            "label_out_of_range"
-        );
-        assert_eq!(
-            catalog.class_of_cpu_text(None, "name 'x' is not defined"),
-            None
-        );
+        assert_eq!(read(Some("torch.sparse_csr_tensor"), rows).0, "sparse_invariants");
+        assert_eq!(read(None, "argument #2 'target' is out of range").0, "label_out_of_range");
+        assert_eq!(catalog.class_of_cpu_text(None, "name 'x' is not defined"), None);
     }
 }

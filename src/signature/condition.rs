@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-static TEMPORARY: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\btmp\d+\b").expect("the pattern is fixed"));
+static TEMPORARY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\btmp\d+\b").expect("the pattern is fixed"));
 
 /// What generated code says about an index; the bound and the temporary change with the graph.
 const GENERATED_BOUND: &str = "index out of bounds: 0 <= index < bound";
@@ -28,10 +27,7 @@ pub(super) fn tidy(printed: &str) -> Tidied {
     let text = printed.replace("\\\"", "\"");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if is_generated_bound(&text) {
-        return Tidied {
-            condition: GENERATED_BOUND.to_owned(),
-            message: None,
-        };
+        return Tidied { condition: GENERATED_BOUND.to_owned(), message: None };
     }
     let mut parts = conjuncts(&text);
     let mut message = None;
@@ -42,9 +38,7 @@ pub(super) fn tidy(printed: &str) -> Tidied {
         message = Some(inner.strip_suffix('"').unwrap_or(inner).to_owned());
         parts.pop();
     }
-    let condition = TEMPORARY
-        .replace_all(&parts.join(" && "), "tmp")
-        .into_owned();
+    let condition = TEMPORARY.replace_all(&parts.join(" && "), "tmp").into_owned();
     Tidied { condition, message }
 }
 
@@ -67,9 +61,7 @@ pub(super) fn function_name(printed: &str) -> Option<String> {
     if text.contains("operator()") || text.contains("lambda") {
         return Some("operator()".to_owned());
     }
-    let text = text
-        .replace("(anonymous namespace)", "anonymous")
-        .replace("<unnamed>", "anonymous");
+    let text = text.replace("(anonymous namespace)", "anonymous").replace("<unnamed>", "anonymous");
     let mut plain = String::new();
     let mut depth = 0_usize;
     for c in text.chars() {
@@ -88,8 +80,7 @@ pub(super) fn function_name(printed: &str) -> Option<String> {
 }
 
 fn is_generated_bound(text: &str) -> bool {
-    text.strip_prefix("index out of bounds: ")
-        .is_some_and(|rest| rest.contains(" < ") || rest.contains(" <= "))
+    text.strip_prefix("index out of bounds: ").is_some_and(|rest| rest.contains(" < ") || rest.contains(" <= "))
 }
 
 /// Splits at `&&` outside of brackets and quotes.
@@ -132,11 +123,7 @@ fn commuted(part: &str) -> String {
                 if found.is_some() {
                     return text;
                 }
-                let width = if bytes.get(at + 1) == Some(&b'=') {
-                    2
-                } else {
-                    1
-                };
+                let width = if bytes.get(at + 1) == Some(&b'=') { 2 } else { 1 };
                 found = Some((at, width));
                 at += width - 1;
             }
@@ -163,65 +150,33 @@ mod tests {
         let old = normal_form("index >= -sizes[i] && index < sizes[i] && \"index out of bounds\"");
         let new = normal_form("-sizes[i] <= index && index < sizes[i] && \"index out of bounds\"");
         assert_eq!(old, new);
-        assert_eq!(
-            normal_form("ind >=0 && ind < n"),
-            normal_form("ind < n && 0 <= ind")
-        );
+        assert_eq!(normal_form("ind >=0 && ind < n"), normal_form("ind < n && 0 <= ind"));
         assert_ne!(normal_form("t > 0"), normal_form("t >= 0"));
-        assert_ne!(
-            normal_form("t < n_classes"),
-            normal_form("t >= 0 && t < n_classes")
-        );
+        assert_ne!(normal_form("t < n_classes"), normal_form("t >= 0 && t < n_classes"));
     }
 
     #[test]
     fn the_message_is_apart_and_macro_arguments_are_not_a_message() {
-        let tidied =
-            tidy("lambda >= 0 && \\\"invalid Poisson rate, expected rate to be non-negative\\\"");
+        let tidied = tidy("lambda >= 0 && \\\"invalid Poisson rate, expected rate to be non-negative\\\"");
         assert_eq!(tidied.condition, "lambda >= 0");
-        assert_eq!(
-            tidied.message.as_deref(),
-            Some("invalid Poisson rate, expected rate to be non-negative")
-        );
-        assert_eq!(
-            tidy("cond && message"),
-            Tidied {
-                condition: "cond && message".to_owned(),
-                message: None
-            }
-        );
-        assert_eq!(
-            tidy(""),
-            Tidied {
-                condition: String::new(),
-                message: None
-            }
-        );
+        assert_eq!(tidied.message.as_deref(), Some("invalid Poisson rate, expected rate to be non-negative"));
+        assert_eq!(tidy("cond && message"), Tidied { condition: "cond && message".to_owned(), message: None });
+        assert_eq!(tidy(""), Tidied { condition: String::new(), message: None });
         let text = "probability tensor contains either `inf`, `nan` or element < 0";
         assert_eq!(tidy(text).condition, text);
     }
 
     #[test]
     fn generated_bounds_are_one_whatever_the_temporary_and_the_bound() {
-        let nested =
-            tidy("index out of bounds: 0 <= tl.broadcast_to(tmp10, [YBLOCK, XBLOCK]) < 64");
+        let nested = tidy("index out of bounds: 0 <= tl.broadcast_to(tmp10, [YBLOCK, XBLOCK]) < 64");
         assert_eq!(nested, tidy("index out of bounds: 0 <= tmp4 < 2"));
     }
 
     #[test]
     fn the_normal_form_is_a_fixed_point_and_survives_any_text() {
-        for text in [
-            "t >= 0 && t < n",
-            "a > b",
-            "a->b > c",
-            "f<T>(x) > 0",
-            "((((",
-            "\"",
-            "&&",
-            "a && && \"x",
-            "é >= ü",
-            "->",
-        ] {
+        for text in
+            ["t >= 0 && t < n", "a > b", "a->b > c", "f<T>(x) > 0", "((((", "\"", "&&", "a && && \"x", "é >= ü", "->"]
+        {
             let once = normal_form(text);
             assert_eq!(normal_form(&once), once, "{text}");
         }
@@ -229,16 +184,14 @@ mod tests {
 
     #[test]
     fn kernel_names_lose_signatures_templates_and_namespaces() {
-        let old = "void indexSelectLargeIndex(TensorInfo<T, IndexType>, long) [with T = float, IndexType = unsigned int]";
+        let old =
+            "void indexSelectLargeIndex(TensorInfo<T, IndexType>, long) [with T = float, IndexType = unsigned int]";
         assert_eq!(function_name(old).as_deref(), Some("indexSelectLargeIndex"));
         let unnamed = "void at::native::<unnamed>::indexing_kernel<float, 4>(float *)";
         assert_eq!(function_name(unnamed).as_deref(), Some("indexing_kernel"));
         let hidden = "void at::native::(anonymous namespace)::f<int>(int)";
         assert_eq!(function_name(hidden).as_deref(), Some("f"));
-        assert_eq!(
-            function_name("lambda [](int)->auto::operator()(int)->auto").as_deref(),
-            Some("operator()")
-        );
+        assert_eq!(function_name("lambda [](int)->auto::operator()(int)->auto").as_deref(), Some("operator()"));
         assert_eq!(function_name("operator():").as_deref(), Some("operator()"));
         assert_eq!(function_name("unknown"), None);
         assert_eq!(function_name(" "), None);

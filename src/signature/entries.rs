@@ -96,17 +96,9 @@ impl Catalog {
         let mut found = Vec::new();
         for class in &self.classes {
             for entry in &class.asserts {
-                let best = entry.shapes().filter_map(|shape| {
-                    shape.fits(
-                        class,
-                        entry,
-                        file,
-                        function,
-                        condition,
-                        form.as_deref(),
-                        message,
-                    )
-                });
+                let best = entry
+                    .shapes()
+                    .filter_map(|shape| shape.fits(class, entry, file, function, condition, form.as_deref(), message));
                 if let Some(known) = best.max_by_key(|known| known.exactness) {
                     found.push(known);
                 }
@@ -148,11 +140,7 @@ impl Entry {
         });
         let aliases = self.aliases.iter().map(|alias| Shape {
             file: alias.file.as_deref().unwrap_or(&self.file),
-            functions: if alias.functions.is_empty() {
-                &self.functions
-            } else {
-                &alias.functions
-            },
+            functions: if alias.functions.is_empty() { &self.functions } else { &alias.functions },
             condition: alias.condition.as_deref().unwrap_or(&self.condition),
             message: alias.message.as_deref().unwrap_or(&self.message),
             keeps: false,
@@ -177,9 +165,7 @@ impl Shape<'_> {
             return None;
         }
         let at = match function {
-            Some(name) if !self.functions.is_empty() => {
-                Some(self.functions.iter().position(|known| known == name)?)
-            }
+            Some(name) if !self.functions.is_empty() => Some(self.functions.iter().position(|known| known == name)?),
             _ => None,
         };
         let exactness = match form {
@@ -192,11 +178,7 @@ impl Shape<'_> {
             None => 0,
         };
         let today = match (at, function) {
-            (Some(index), _) => entry
-                .functions
-                .get(index)
-                .or(entry.functions.first())
-                .cloned(),
+            (Some(index), _) => entry.functions.get(index).or(entry.functions.first()).cloned(),
             (None, Some(name)) => Some(name.to_owned()),
             (None, None) if entry.functions.len() == 1 => entry.functions.first().cloned(),
             (None, None) => None,
@@ -206,11 +188,7 @@ impl Shape<'_> {
             entry,
             file: &entry.file,
             function: today,
-            condition: if self.keeps {
-                condition.map(str::to_owned)
-            } else {
-                Some(entry.condition.clone())
-            },
+            condition: if self.keeps { condition.map(str::to_owned) } else { Some(entry.condition.clone()) },
             exactness,
         })
     }
@@ -229,12 +207,7 @@ mod tests {
                     let message = (!shape.message.is_empty()).then_some(shape.message);
                     let function = shape.functions.first().map(String::as_str);
                     let found = catalog.known(shape.file, function, Some(shape.condition), message);
-                    assert!(
-                        found.iter().any(|known| known.entry.id == entry.id),
-                        "{} {}",
-                        entry.id,
-                        shape.condition
-                    );
+                    assert!(found.iter().any(|known| known.entry.id == entry.id), "{} {}", entry.id, shape.condition);
                 }
             }
         }

@@ -59,14 +59,9 @@ pub(super) fn last(output: &str) -> Option<Raised> {
     }
     let tail = &output[from..];
     let all: Vec<_> = RAISED.captures_iter(tail).collect();
-    let kind =
-        |found: &regex::Captures<'_>| found.get(1).map_or("", |part| part.as_str()).to_owned();
+    let kind = |found: &regex::Captures<'_>| found.get(1).map_or("", |part| part.as_str()).to_owned();
     let is_own = |name: &str| name.starts_with("torch.") || !name.contains('.');
-    let chosen = all
-        .iter()
-        .rev()
-        .find(|found| is_own(&kind(found)))
-        .or(all.last());
+    let chosen = all.iter().rev().find(|found| is_own(&kind(found))).or(all.last());
     let found = match chosen {
         Some(found) => found,
         None => &TERMINATED.captures_iter(tail).last()?,
@@ -77,33 +72,17 @@ pub(super) fn last(output: &str) -> Option<Raised> {
         end -= 1;
     }
     let head = &tail[..whole.start()];
-    let start = head
-        .rfind("Traceback (most recent call last):")
-        .unwrap_or(whole.start());
+    let start = head.rfind("Traceback (most recent call last):").unwrap_or(whole.start());
     let frames = FRAME
         .captures_iter(&head[start..])
         .map(|found| {
-            let part = |group: usize| {
-                found
-                    .get(group)
-                    .map_or("", |part| part.as_str())
-                    .trim()
-                    .to_owned()
-            };
-            Frame {
-                file: part(1),
-                function: part(3),
-                code: part(4),
-            }
+            let part = |group: usize| found.get(group).map_or("", |part| part.as_str()).trim().to_owned();
+            Frame { file: part(1), function: part(3), code: part(4) }
         })
         .collect();
     Some(Raised {
         kind: kind(found),
-        message: found
-            .get(2)
-            .map_or("", |part| part.as_str())
-            .trim()
-            .to_owned(),
+        message: found.get(2).map_or("", |part| part.as_str()).trim().to_owned(),
         rest: tail[whole.end()..end].to_owned(),
         frames,
     })

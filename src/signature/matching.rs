@@ -6,9 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    CUDA_ERROR, Catalog, Family, Match, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition,
-};
+use super::{CUDA_ERROR, Catalog, Family, Match, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition};
 
 impl Signature {
     /// Whether two signatures are the same failure at that level.
@@ -19,9 +17,7 @@ impl Signature {
         }
         let loose = self.same_class(other);
         let normal = || self.same_operator(other) && self.same_place_where_class_says_little(other);
-        let strict = || {
-            self.file == other.file && self.function == other.function && self.same_condition(other)
-        };
+        let strict = || self.file == other.file && self.function == other.function && self.same_condition(other);
         match level {
             Match::Loose => loose,
             Match::Normal => loose && normal(),
@@ -49,12 +45,7 @@ impl Signature {
         let Some(file) = &self.file else {
             return Vec::new();
         };
-        Catalog::embedded().known(
-            file,
-            self.function.as_deref(),
-            self.condition.as_deref(),
-            None,
-        )
+        Catalog::embedded().known(file, self.function.as_deref(), self.condition.as_deref(), None)
     }
 
     /// Classes that it may be: several only where the operator is not known and the assertion serves several.
@@ -102,8 +93,7 @@ impl Signature {
 
     /// Classes that hold unlike failures need the place as well.
     fn same_place_where_class_says_little(&self, other: &Signature) -> bool {
-        let function =
-            self.function.is_none() || other.function.is_none() || self.function == other.function;
+        let function = self.function.is_none() || other.function.is_none() || self.function == other.function;
         match self.family {
             Family::DeviceAssert if self.class == UNKNOWN_ASSERT => {
                 self.file == other.file && function && self.same_condition(other)

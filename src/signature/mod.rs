@@ -111,9 +111,7 @@ pub struct Evidence<'a> {
 /// The signature of the failure that a run shows; `None` for a run without one, for a plain Python error, and for a full or
 /// absent device ([`read`] tells that one).
 pub fn parse(evidence: &Evidence<'_>) -> Option<Signature> {
-    read(evidence)
-        .map(|reading| reading.signature)
-        .filter(|signature| signature.family != Family::Resource)
+    read(evidence).map(|reading| reading.signature).filter(|signature| signature.family != Family::Resource)
 }
 
 impl fmt::Display for Signature {
@@ -125,11 +123,7 @@ impl fmt::Display for Signature {
         if let Some(operator) = &self.operator {
             write!(f, " in {operator}")?;
         }
-        let kernel: Vec<&str> = [&self.file, &self.function]
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect();
+        let kernel: Vec<&str> = [&self.file, &self.function].into_iter().flatten().map(String::as_str).collect();
         let condition = self.condition.as_deref();
         match (kernel.is_empty(), condition) {
             (false, Some(condition)) => write!(f, ": {} `{condition}`", kernel.join(" ")),

@@ -22,18 +22,10 @@ impl Catalog {
         if !listed.is_empty() {
             return listed;
         }
-        if !["torch.", "aten."]
-            .iter()
-            .any(|start| spelling.starts_with(start))
-        {
+        if !["torch.", "aten."].iter().any(|start| spelling.starts_with(start)) {
             return Vec::new();
         }
-        self.spellings
-            .get(&base(&spelling))
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect()
+        self.spellings.get(&base(&spelling)).into_iter().flatten().map(String::as_str).collect()
     }
 
     /// One name for all spellings of an operator; a spelling that is not known, or not unique, is only cleaned.
@@ -57,30 +49,17 @@ impl Catalog {
 /// A name as users write it: internal prefixes and overloads gone.
 fn public_name(spelling: &str) -> String {
     let text = spelling.trim().replace("::", ".");
-    let text = text
-        .strip_prefix("torch.ops.aten.")
-        .map(|rest| format!("aten.{rest}"))
+    let text = text.strip_prefix("torch.ops.aten.").map(|rest| format!("aten.{rest}")).unwrap_or(text);
+    let text = ["torch._C._VariableFunctions.", "_VariableFunctionsClass.", "torch._VariableFunctions."]
+        .iter()
+        .find_map(|start| text.strip_prefix(start))
+        .map(|rest| format!("torch.{rest}"))
         .unwrap_or(text);
-    let text = [
-        "torch._C._VariableFunctions.",
-        "_VariableFunctionsClass.",
-        "torch._VariableFunctions.",
-    ]
-    .iter()
-    .find_map(|start| text.strip_prefix(start))
-    .map(|rest| format!("torch.{rest}"))
-    .unwrap_or(text);
-    let text = [
-        "torch._C.TensorBase.",
-        "torch._C._TensorBase.",
-        "_TensorBase.",
-        "TensorBase.",
-        "Tensor.",
-    ]
-    .iter()
-    .find_map(|start| text.strip_prefix(start))
-    .map(|rest| format!("torch.Tensor.{rest}"))
-    .unwrap_or(text);
+    let text = ["torch._C.TensorBase.", "torch._C._TensorBase.", "_TensorBase.", "TensorBase.", "Tensor."]
+        .iter()
+        .find_map(|start| text.strip_prefix(start))
+        .map(|rest| format!("torch.Tensor.{rest}"))
+        .unwrap_or(text);
     match text.strip_prefix("aten.") {
         Some(rest) => format!("aten.{}", rest.split('.').next().unwrap_or(rest)),
         None => text,
@@ -112,30 +91,18 @@ mod tests {
             ("torch.nn.functional.embedding", "aten.embedding.default"),
             ("torch.Tensor.__setitem__", "torch.Tensor.index_put_"),
             ("torch.Tensor.__getitem__", "torch.ops.aten.index.Tensor"),
-            (
-                "_VariableFunctionsClass._assert_async",
-                "torch._assert_async",
-            ),
+            ("_VariableFunctionsClass._assert_async", "torch._assert_async"),
             ("torch.bernoulli", "torch.Tensor.bernoulli_"),
             ("torch.autograd.backward", "torch.Tensor.backward"),
-            (
-                "torch.nn.functional.cross_entropy",
-                "aten.nll_loss_forward.default",
-            ),
+            ("torch.nn.functional.cross_entropy", "aten.nll_loss_forward.default"),
             ("mine.op", "mine.op_"),
         ] {
             assert!(catalog.same_operator(one, other), "{one} {other}");
         }
         for (one, other) in [
-            (
-                "torch.nn.functional.cross_entropy",
-                "torch.nn.functional.nll_loss",
-            ),
+            ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss"),
             ("torch.Tensor.__getitem__", "torch.Tensor.__setitem__"),
-            (
-                "torch.nn.functional.embedding",
-                "torch.nn.functional.embedding_bag",
-            ),
+            ("torch.nn.functional.embedding", "torch.nn.functional.embedding_bag"),
             ("torch.Tensor.scatter_", "torch.Tensor.scatter_add_"),
             ("torch.nn.functional.cross_entropy", "torch.Tensor.backward"),
             ("mine.gather", "torch.gather"),

@@ -12,15 +12,11 @@ use super::assertion::{self, Assertion};
 use super::catalog::Class;
 use super::entries::Known;
 use super::exception::{self, Raised};
-use super::{
-    CUDA_ERROR, Catalog, Evidence, Family, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition,
-};
+use super::{CUDA_ERROR, Catalog, Evidence, Family, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition};
 
 static TRIGGERED: LazyLock<bytes::Regex> = LazyLock::new(|| {
-    bytes::Regex::new(
-        r"device-side assert triggered|cudaErrorAssert|CUDA_ERROR_ASSERT|hipErrorAssert",
-    )
-    .expect("the pattern is fixed")
+    bytes::Regex::new(r"device-side assert triggered|cudaErrorAssert|CUDA_ERROR_ASSERT|hipErrorAssert")
+        .expect("the pattern is fixed")
 });
 /// Words without which no text of the catalogue can match: a cheap first look at a long output.
 static ALARM: LazyLock<bytes::Regex> = LazyLock::new(|| {
@@ -40,9 +36,8 @@ static CUDA_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:CUDA|HIP)(?: driver| runtime)? error(?: \(\d+\))?\s?: ([^\n]{1,200})")
         .expect("the pattern is fixed")
 });
-static TRITON_TEXT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"Triton Error \[[A-Z]+\]: ([^\n]{1,200})").expect("the pattern is fixed")
-});
+static TRITON_TEXT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"Triton Error \[[A-Z]+\]: ([^\n]{1,200})").expect("the pattern is fixed"));
 
 /// A signature and what it was read from.
 #[derive(Clone, Debug)]
@@ -70,30 +65,16 @@ struct Context<'a> {
 /// Reads the failure that a run shows.
 pub fn read(evidence: &Evidence<'_>) -> Option<Reading> {
     let printed = exception::last(evidence.stderr);
-    let (kind, message) = match (
-        evidence.exception_type,
-        evidence.exception_message,
-        &printed,
-    ) {
+    let (kind, message) = match (evidence.exception_type, evidence.exception_message, &printed) {
         (None, None, Some(raised)) => (raised.kind.clone(), raised.message.clone()),
-        (kind, message, _) => (
-            kind.unwrap_or_default().to_owned(),
-            message.unwrap_or_default().to_owned(),
-        ),
+        (kind, message, _) => (kind.unwrap_or_default().to_owned(), message.unwrap_or_default().to_owned()),
     };
     let asynchronous = match evidence.exception_message {
         Some(message) => exception::says_asynchronous(message),
         None => printed.as_ref().is_some_and(Raised::is_asynchronous),
     };
-    let context = Context {
-        kind,
-        message,
-        printed,
-        asynchronous,
-        witness: evidence.operator,
-    };
-    let found = assertion::first(evidence.stderr.as_bytes())
-        .or_else(|| assertion::first(evidence.stdout.as_bytes()));
+    let context = Context { kind, message, printed, asynchronous, witness: evidence.operator };
+    let found = assertion::first(evidence.stderr.as_bytes()).or_else(|| assertion::first(evidence.stdout.as_bytes()));
     let mut signature = match &found {
         Some(assertion) => of_assertion(assertion, &context),
         None => of_texts(evidence, &context)?,
@@ -101,12 +82,7 @@ pub fn read(evidence: &Evidence<'_>) -> Option<Reading> {
     let exception = exception::one_line(&context.kind, &context.message);
     let exception = (!exception.is_empty()).then_some(exception);
     signature.exception.clone_from(&exception);
-    Some(Reading {
-        signature,
-        assertion: found,
-        exception,
-        asynchronous,
-    })
+    Some(Reading { signature, assertion: found, exception, asynchronous })
 }
 
 fn blank(family: Family, class: &str) -> Signature {
@@ -135,28 +111,12 @@ fn of_assertion(assertion: &Assertion, context: &Context<'_>) -> Signature {
             ..blank(class.family, &class.class)
         };
     }
-    let known = catalog.known(
-        &assertion.file,
-        assertion.function.as_deref(),
-        condition,
-        message,
-    );
-    let mut allowed: Vec<&str> = known
-        .iter()
-        .flat_map(|known| &known.entry.operators)
-        .map(String::as_str)
-        .collect();
+    let known = catalog.known(&assertion.file, assertion.function.as_deref(), condition, message);
+    let mut allowed: Vec<&str> = known.iter().flat_map(|known| &known.entry.operators).map(String::as_str).collect();
     allowed.sort_unstable();
     allowed.dedup();
-    let is_allowed = |name: &str| {
-        catalog
-            .operators(name)
-            .iter()
-            .any(|name| allowed.contains(name))
-    };
-    let operator = context
-        .operator(is_allowed)
-        .or_else(|| context.operator_of_traceback(&allowed));
+    let is_allowed = |name: &str| catalog.operators(name).iter().any(|name| allowed.contains(name));
+    let operator = context.operator(is_allowed).or_else(|| context.operator_of_traceback(&allowed));
     let Some(best) = choose(&known, operator.as_deref()) else {
         return Signature {
             file: Some(assertion.file.clone()),
@@ -180,28 +140,10 @@ fn of_assertion(assertion: &Assertion, context: &Context<'_>) -> Signature {
 
 fn choose<'k, 'c>(known: &'k [Known<'c>], operator: Option<&str>) -> Option<&'k Known<'c>> {
     let catalog = Catalog::embedded();
-    let names = operator
-        .map(|name| catalog.operators(name))
-        .unwrap_or_default();
-    let fires = |known: &&Known<'_>| {
-        known
-            .entry
-            .operators
-            .iter()
-            .any(|name| names.contains(&name.as_str()))
-    };
-    let fails = |known: &&Known<'_>| {
-        known
-            .class
-            .operators
-            .iter()
-            .any(|listed| names.contains(&listed.name.as_str()))
-    };
-    known
-        .iter()
-        .find(fires)
-        .or_else(|| known.iter().find(fails))
-        .or(known.first())
+    let names = operator.map(|name| catalog.operators(name)).unwrap_or_default();
+    let fires = |known: &&Known<'_>| known.entry.operators.iter().any(|name| names.contains(&name.as_str()));
+    let fails = |known: &&Known<'_>| known.class.operators.iter().any(|listed| names.contains(&listed.name.as_str()));
+    known.iter().find(fires).or_else(|| known.iter().find(fails)).or(known.first())
 }
 
 fn of_texts(evidence: &Evidence<'_>, context: &Context<'_>) -> Option<Signature> {
@@ -216,14 +158,11 @@ fn of_texts(evidence: &Evidence<'_>, context: &Context<'_>) -> Option<Signature>
     };
     let raised = raised.as_str();
     let is_dead = |text: &str| TRIGGERED.is_match(text.as_bytes());
-    if is_dead(raised) || (is_dead(evidence.stderr) && !is_memory_fault(catalog, &context.message))
-    {
+    if is_dead(raised) || (is_dead(evidence.stderr) && !is_memory_fault(catalog, &context.message)) {
         return Some(unnamed(context));
     }
     let mut found = class_of(catalog, raised, |family| family != Family::DeviceAssert);
-    let messenger = found
-        .as_ref()
-        .is_none_or(|(class, _)| class.family == Family::Library);
+    let messenger = found.as_ref().is_none_or(|(class, _)| class.family == Family::Library);
     if messenger && ALARM.is_match(evidence.stderr.as_bytes()) {
         // A fault ends every later call: it counts wherever it is said. The rest counts only where nothing was raised.
         let nothing = context.kind.is_empty() && context.message.is_empty();
@@ -241,10 +180,7 @@ fn of_texts(evidence: &Evidence<'_>, context: &Context<'_>) -> Option<Signature>
             ..blank(class.family, &class.class)
         });
     }
-    if let Some(text) = CUDA_TEXT
-        .captures(&context.message)
-        .or_else(|| TRITON_TEXT.captures(&context.message))
-    {
+    if let Some(text) = CUDA_TEXT.captures(&context.message).or_else(|| TRITON_TEXT.captures(&context.message)) {
         let said = text.get(1).map_or("", |part| part.as_str()).trim();
         return Some(Signature {
             condition: Some(exception::one_line("", said)),
@@ -270,42 +206,22 @@ fn is_memory_fault(catalog: &Catalog, message: &str) -> bool {
 /// An assertion whose line is lost: only an operator that fails in one way names its class.
 fn unnamed(context: &Context<'_>) -> Signature {
     let operator = context.operator(|_| false);
-    let class = operator
-        .as_deref()
-        .and_then(|name| Catalog::embedded().only_class_of(name));
-    Signature {
-        operator,
-        ..blank(
-            Family::DeviceAssert,
-            class.map_or(UNNAMED_ASSERT, |class| &class.class),
-        )
-    }
+    let class = operator.as_deref().and_then(|name| Catalog::embedded().only_class_of(name));
+    Signature { operator, ..blank(Family::DeviceAssert, class.map_or(UNNAMED_ASSERT, |class| &class.class)) }
 }
 
 /// A plain exception whose text says what a kernel would have asserted.
 fn host_check(catalog: &Catalog, context: &Context<'_>) -> Option<Signature> {
     let read = catalog.class_of_cpu_text(context.witness, &context.message)?;
     let class = catalog.entry(&read.class)?;
-    let listed: Vec<&str> = class
-        .operators
-        .iter()
-        .map(|operator| operator.name.as_str())
-        .collect();
-    let is_listed = |name: &str| {
-        catalog
-            .operators(name)
-            .iter()
-            .any(|name| listed.contains(name))
-    };
+    let listed: Vec<&str> = class.operators.iter().map(|operator| operator.name.as_str()).collect();
+    let is_listed = |name: &str| catalog.operators(name).iter().any(|name| listed.contains(name));
     let operator = context
         .witness
         .filter(|name| is_listed(name))
         .map(|name| catalog.canonical(name))
         .or_else(|| context.call_in_traceback(&listed));
-    Some(Signature {
-        operator,
-        ..blank(Family::HostCheck, &class.class)
-    })
+    Some(Signature { operator, ..blank(Family::HostCheck, &class.class) })
 }
 
 /// The first finding of a sanitizer; an assertion that it saw is printed by the program as well.
@@ -327,10 +243,7 @@ fn sanitizer(output: &str) -> Option<Signature> {
         None => rest.split(" access at ").nth(1).unwrap_or_default(),
     };
     let kernel = place.split("+0x").next().unwrap_or(place);
-    Some(Signature {
-        function: condition::function_name(kernel),
-        ..blank(family, class)
-    })
+    Some(Signature { function: condition::function_name(kernel), ..blank(family, class) })
 }
 
 impl Context<'_> {
@@ -356,19 +269,14 @@ impl Context<'_> {
         let public = raised.frames.iter().find_map(|frame| {
             let file = frame.file.replace('\\', "/");
             let name = format!("torch.nn.functional.{}", frame.function);
-            (file.ends_with("torch/nn/functional.py") && allowed.contains(&name.as_str()))
-                .then_some(name)
+            (file.ends_with("torch/nn/functional.py") && allowed.contains(&name.as_str())).then_some(name)
         });
         if public.is_some() {
             return public;
         }
         let code = raised.frames.last()?.code.as_str();
         let mut called = allowed.iter().filter(|name| {
-            let base = name
-                .rsplit('.')
-                .next()
-                .unwrap_or(name)
-                .trim_end_matches('_');
+            let base = name.rsplit('.').next().unwrap_or(name).trim_end_matches('_');
             calls(code, base)
         });
         let first = called.next()?;
@@ -381,8 +289,6 @@ fn calls(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(at, _)| {
         let before = code[..at].chars().next_back();
         let after = code[at + name.len()..].trim_start_matches('_');
-        !name.is_empty()
-            && before.is_none_or(|c| !(c.is_alphanumeric() || c == '_'))
-            && after.starts_with('(')
+        !name.is_empty() && before.is_none_or(|c| !(c.is_alphanumeric() || c == '_')) && after.starts_with('(')
     })
 }

@@ -36,10 +36,7 @@ fn expected() -> BTreeMap<String, Expected> {
 }
 
 fn log(text: &str) -> Option<Signature> {
-    signature::parse(&Evidence {
-        stderr: text,
-        ..Evidence::default()
-    })
+    signature::parse(&Evidence { stderr: text, ..Evidence::default() })
 }
 
 fn read(text: &str) -> Signature {
@@ -47,12 +44,7 @@ fn read(text: &str) -> Signature {
 }
 
 fn with_operator(text: &str, operator: &str) -> Signature {
-    signature::parse(&Evidence {
-        stderr: text,
-        operator: Some(operator),
-        ..Evidence::default()
-    })
-    .expect("a signature")
+    signature::parse(&Evidence { stderr: text, operator: Some(operator), ..Evidence::default() }).expect("a signature")
 }
 
 fn raised(kind: &str, message: &str, operator: Option<&str>) -> Option<Signature> {
@@ -80,21 +72,14 @@ fn every_recorded_log_shows_what_it_was_read_to_show() {
     let expected = expected();
     let mut seen = 0;
     for file in fs::read_dir(logs()).expect("fixtures") {
-        let name = file
-            .expect("an entry")
-            .file_name()
-            .into_string()
-            .expect("a plain name");
+        let name = file.expect("an entry").file_name().into_string().expect("a plain name");
         if !name.ends_with(".log") {
             continue;
         }
         seen += 1;
         let text = fs::read_to_string(logs().join(&name)).expect("a log");
         let found = log(&text);
-        match expected
-            .get(&name)
-            .unwrap_or_else(|| panic!("{name} is not in expected.yaml"))
-        {
+        match expected.get(&name).unwrap_or_else(|| panic!("{name} is not in expected.yaml")) {
             Expected::Nothing(word) => {
                 assert_eq!(word, "none");
                 assert_eq!(found, None, "{name}");
@@ -120,15 +105,10 @@ fn a_program_fails_alike_with_and_without_blocking_launches() {
         let (Some(stem), Expected::Failure(_)) = (name.strip_suffix(".clb0.log"), wanted) else {
             continue;
         };
-        let text = |mode: &str| {
-            fs::read_to_string(logs().join(format!("{stem}.{mode}.log"))).expect("a log")
-        };
+        let text = |mode: &str| fs::read_to_string(logs().join(format!("{stem}.{mode}.log"))).expect("a log");
         let (free, blocking) = (read(&text("clb0")), read(&text("clb1")));
         for level in [Match::Strict, Match::Normal, Match::Loose] {
-            assert!(
-                free.matches(&blocking, level) && blocking.matches(&free, level),
-                "{stem} {level:?}"
-            );
+            assert!(free.matches(&blocking, level) && blocking.matches(&free, level), "{stem} {level:?}");
         }
     }
 }
@@ -180,11 +160,7 @@ fn assertion_lines_of_all_shapes_are_read() {
         assert_eq!(found.function.as_deref(), function, "{text}");
         assert_eq!(found.condition.as_deref(), Some(condition), "{text}");
     }
-    let stdout = signature::parse(&Evidence {
-        stdout: verbose,
-        ..Evidence::default()
-    })
-    .expect("device printf");
+    let stdout = signature::parse(&Evidence { stdout: verbose, ..Evidence::default() }).expect("device printf");
     assert_eq!(stdout.class, "index_out_of_range");
 }
 
@@ -195,28 +171,12 @@ fn every_wording_and_line_of_the_catalogue_is_read_back() {
             if entry.condition == "*" {
                 continue;
             }
-            let function = entry
-                .functions
-                .first()
-                .map_or("some_kernel", String::as_str);
-            let message = if entry.message.is_empty() {
-                String::new()
-            } else {
-                format!(" && \"{}\"", entry.message)
-            };
-            let text = line(
-                &entry.file,
-                function,
-                &format!("{}{message}", entry.condition),
-            );
+            let function = entry.functions.first().map_or("some_kernel", String::as_str);
+            let message = if entry.message.is_empty() { String::new() } else { format!(" && \"{}\"", entry.message) };
+            let text = line(&entry.file, function, &format!("{}{message}", entry.condition));
             for operator in &entry.operators {
                 let found = with_operator(&text, operator);
-                assert_eq!(
-                    (&found.class, found.operator.as_ref()),
-                    (&class.class, Some(operator)),
-                    "{}",
-                    entry.id
-                );
+                assert_eq!((&found.class, found.operator.as_ref()), (&class.class, Some(operator)), "{}", entry.id);
             }
         }
     }
@@ -230,94 +190,41 @@ fn exceptions_without_an_assertion_line_are_told_apart() {
             "cuda runtime error (59) : device-side assert triggered at /pytorch/aten/src/THC/generic/THCTensorMath.cu:26",
         ),
         ("RuntimeError", "CUDA error: device-side assert triggered"),
-        (
-            "RuntimeError",
-            "copy_if failed to synchronize: device-side assert triggered",
-        ),
-        (
-            "RuntimeError",
-            "reduce failed to synchronize: cudaErrorAssert: device-side assert triggered",
-        ),
+        ("RuntimeError", "copy_if failed to synchronize: device-side assert triggered"),
+        ("RuntimeError", "reduce failed to synchronize: cudaErrorAssert: device-side assert triggered"),
         (
             "RuntimeError",
             "CUDA error: device-side assert triggered (insert_events at /pytorch/c10/cuda/CUDACachingAllocator.cpp:569)",
         ),
-        (
-            "RuntimeError",
-            "CUDA driver error: device-side assert triggered",
-        ),
-        (
-            "RuntimeError",
-            "Triton Error [CUDA]: device-side assert triggered",
-        ),
+        ("RuntimeError", "CUDA driver error: device-side assert triggered"),
+        ("RuntimeError", "Triton Error [CUDA]: device-side assert triggered"),
         (
             "torch.AcceleratorError",
             "CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' in https://docs.nvidia.com/ for more information.\n",
         ),
-        (
-            "jax.errors.JaxRuntimeError",
-            "INTERNAL: CUDA_ERROR_ASSERT: device-side assert triggered",
-        ),
+        ("jax.errors.JaxRuntimeError", "INTERNAL: CUDA_ERROR_ASSERT: device-side assert triggered"),
     ];
     for (kind, message) in alone {
         let found = raised(kind, message, None).expect("a signature");
-        assert_eq!(
-            (found.family, found.class.as_str()),
-            (Family::DeviceAssert, "unnamed_assert"),
-            "{message}"
-        );
-        assert_eq!(
-            found,
-            read(&format!(
-                "Traceback (most recent call last):\n{kind}: {message}\n"
-            )),
-            "{message}"
-        );
+        assert_eq!((found.family, found.class.as_str()), (Family::DeviceAssert, "unnamed_assert"), "{message}");
+        assert_eq!(found, read(&format!("Traceback (most recent call last):\n{kind}: {message}\n")), "{message}");
         for level in [Match::Strict, Match::Normal, Match::Loose] {
             assert!(!found.matches(&found, level), "{message}");
         }
     }
     let cases = [
-        (
-            "torch.AcceleratorError",
-            "CUDA error: an illegal memory access was encountered",
-            "illegal_access",
-        ),
-        (
-            "RuntimeError",
-            "CUDA error: misaligned address",
-            "misaligned_address",
-        ),
-        (
-            "RuntimeError",
-            "CUDA error: unspecified launch failure",
-            "launch_failure",
-        ),
-        (
-            "RuntimeError",
-            "HIP error: unspecified launch failure",
-            "launch_failure",
-        ),
-        (
-            "RuntimeError",
-            "CUDA error: an illegal instruction was encountered",
-            "illegal_instruction",
-        ),
+        ("torch.AcceleratorError", "CUDA error: an illegal memory access was encountered", "illegal_access"),
+        ("RuntimeError", "CUDA error: misaligned address", "misaligned_address"),
+        ("RuntimeError", "CUDA error: unspecified launch failure", "launch_failure"),
+        ("RuntimeError", "HIP error: unspecified launch failure", "launch_failure"),
+        ("RuntimeError", "CUDA error: an illegal instruction was encountered", "illegal_instruction"),
         (
             "RuntimeError",
             "cuda runtime error (77) : an illegal memory access was encountered at x.cu:3",
             "illegal_access",
         ),
-        (
-            "RuntimeError",
-            "CUDA driver error: invalid argument",
-            "cuda_error",
-        ),
-        (
-            "RuntimeError",
-            "CUDA error: operation failed due to a previous error during capture",
-            "cuda_error",
-        ),
+        ("RuntimeError", "CUDA driver error: invalid argument", "cuda_error"),
+        ("RuntimeError", "CUDA error: operation failed due to a previous error during capture", "cuda_error"),
         (
             "RuntimeError",
             "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`",
@@ -328,16 +235,8 @@ fn exceptions_without_an_assertion_line_are_told_apart() {
             "cublas runtime error : resource allocation failed at /pytorch/aten/src/THC/THCGeneral.cpp:228",
             "library_status",
         ),
-        (
-            "RuntimeError",
-            "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
-            "library_status",
-        ),
-        (
-            "RuntimeError",
-            "DataLoader worker (pid(s) 12, 13) exited unexpectedly",
-            "worker_lost",
-        ),
+        ("RuntimeError", "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "library_status"),
+        ("RuntimeError", "DataLoader worker (pid(s) 12, 13) exited unexpectedly", "worker_lost"),
         (
             "RuntimeError",
             "DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
@@ -355,28 +254,16 @@ fn exceptions_without_an_assertion_line_are_told_apart() {
         assert!(found.matches(&found, Match::Strict), "{message}");
     }
     let status = |name: &str| {
-        raised(
-            "RuntimeError",
-            &format!("CUDA error: CUBLAS_STATUS_{name} when calling `f`"),
-            None,
-        )
-        .expect("a signature")
+        raised("RuntimeError", &format!("CUDA error: CUBLAS_STATUS_{name} when calling `f`"), None)
+            .expect("a signature")
     };
     assert!(!status("INTERNAL_ERROR").matches(&status("ALLOC_FAILED"), Match::Normal));
-    for text in [
-        "CUDA out of memory. Tried to allocate 2 GiB",
-        "CUDA error: out of memory",
-    ] {
+    for text in ["CUDA out of memory. Tried to allocate 2 GiB", "CUDA error: out of memory"] {
         assert_eq!(raised("torch.OutOfMemoryError", text, None), None, "{text}");
     }
+    assert_eq!(raised("NameError", "name 'labels' is not defined", None), None);
     assert_eq!(
-        raised("NameError", "name 'labels' is not defined", None),
-        None
-    );
-    assert_eq!(
-        log(
-            "Traceback (most recent call last):\n  File \"a.py\", line 1\nNameError: name 'x' is not defined\n"
-        ),
+        log("Traceback (most recent call last):\n  File \"a.py\", line 1\nNameError: name 'x' is not defined\n"),
         None
     );
     assert_eq!(log(""), None);
@@ -384,7 +271,8 @@ fn exceptions_without_an_assertion_line_are_told_apart() {
 
 #[test]
 fn a_messenger_does_not_hide_what_failed_first() {
-    let decoy = "train.py:9: UserWarning: gemm_and_bias error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasLtMatmul\n";
+    let decoy =
+        "train.py:9: UserWarning: gemm_and_bias error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasLtMatmul\n";
     let text = format!(
         "{NLL}\n{decoy}RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`\n"
     );
@@ -395,11 +283,8 @@ fn a_messenger_does_not_hide_what_failed_first() {
         "{ASYNC}\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\nValueError: training failed\n"
     );
     assert_eq!(read(&chained).class, "unnamed_assert");
-    let clean = signature::parse(&Evidence {
-        stderr: NLL,
-        ..Evidence::default()
-    })
-    .expect("status 0, but the line is there");
+    let clean =
+        signature::parse(&Evidence { stderr: NLL, ..Evidence::default() }).expect("status 0, but the line is there");
     assert_eq!(clean.exception, None);
 }
 
@@ -407,21 +292,21 @@ fn a_messenger_does_not_hide_what_failed_first() {
 fn workers_ranks_and_aborts_are_read() {
     let worker = "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\nIndexError: Caught IndexError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n  File \"t.py\", line 9, in __getitem__\n    return table[i]\nIndexError: index 9 is out of bounds for dimension 0 with size 4\n";
     let found = read(worker);
-    assert_eq!(
-        (found.family, found.class.as_str()),
-        (Family::HostCheck, "index_out_of_range")
-    );
+    assert_eq!((found.family, found.class.as_str()), (Family::HostCheck, "index_out_of_range"));
     let watchdog = "[rank0]:[E728 11:07:49.454848243 ProcessGroupNCCL.cpp:1896] [PG ID 2 PG GUID 3 Rank 0] Process group watchdog thread terminated with exception: CUDA error: device-side assert triggered\nterminate called after throwing an instance of 'c10::DistBackendError'\n  what():  [PG ID 2 PG GUID 3 Rank 0] Process group watchdog thread terminated with exception: CUDA error: device-side assert triggered\n";
     assert_eq!(read(watchdog).class, "unnamed_assert");
-    assert_eq!(
-        read(&format!("{watchdog}[rank1]:{NLL}\n")).class,
-        "label_out_of_range"
-    );
+    assert_eq!(read(&format!("{watchdog}[rank1]:{NLL}\n")).class, "label_out_of_range");
     assert_eq!(
         read("host:12:34 [0] NCCL WARN Cuda failure 710 'device-side assert triggered'\n").class,
         "unnamed_assert"
     );
-    assert_eq!(read("[E ProcessGroupNCCL.cpp:828] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n").class, "collective_timeout");
+    assert_eq!(
+        read(
+            "[E ProcessGroupNCCL.cpp:828] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n"
+        )
+        .class,
+        "collective_timeout"
+    );
     let torchrun = format!(
         "{NLL}\nE0728 failed (exitcode: 1) local_rank: 0 (pid: 1464610) of binary: /venv/bin/python\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n==== train.py FAILED\n"
     );
@@ -431,10 +316,7 @@ fn workers_ranks_and_aborts_are_read() {
     assert_eq!(read("Memory access fault by GPU node-4 (Agent handle: 0x1c93d70) on address (nil). Reason: Page not present or supervisor privilege.\nAborted (core dumped)\n").class, "illegal_access");
     assert_eq!(read(":0:rocdevice.cpp :2603: 1us: HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016\n").class, "launch_failure");
     assert_eq!(
-        read(
-            "Error an illegal memory access was encountered at line 118 in file /src/csrc/ops.cu\n"
-        )
-        .class,
+        read("Error an illegal memory access was encountered at line 118 in file /src/csrc/ops.cu\n").class,
         "illegal_access"
     );
 }
@@ -455,36 +337,21 @@ fn sanitizer_reports_are_read() {
     let race = read(
         "========= Error: Race reported between Write access at kernel(int *)+0x90 in probe.cu:13\n=========     and Read access at kernel(int *)+0xa0 in probe.cu:14 [2048 hazards]\n",
     );
+    assert_eq!((race.class.as_str(), race.function.as_deref()), ("race", Some("kernel")));
+    let init =
+        read("========= Uninitialized __global__ memory read of size 4 bytes\n=========     at F+0x70 in file.cu:41\n");
+    assert_eq!((init.class.as_str(), init.function.as_deref()), ("uninitialized_read", Some("F")));
     assert_eq!(
-        (race.class.as_str(), race.function.as_deref()),
-        ("race", Some("kernel"))
+        read("========= Barrier error detected. Divergent thread(s) in block.\n=========     at k+0x1\n").class,
+        "barrier_error"
     );
-    let init = read(
-        "========= Uninitialized __global__ memory read of size 4 bytes\n=========     at F+0x70 in file.cu:41\n",
-    );
-    assert_eq!(
-        (init.class.as_str(), init.function.as_deref()),
-        ("uninitialized_read", Some("F"))
-    );
-    assert_eq!(read("========= Barrier error detected. Divergent thread(s) in block.\n=========     at k+0x1\n").class, "barrier_error");
-    assert_eq!(
-        log("========= COMPUTE-SANITIZER\n0.0\n========= ERROR SUMMARY: 0 errors\n"),
-        None
-    );
+    assert_eq!(log("========= COMPUTE-SANITIZER\n0.0\n========= ERROR SUMMARY: 0 errors\n"), None);
 }
 
 #[test]
 fn the_operator_decides_the_class_and_the_kernel_may_change_while_the_bug_stays() {
-    let small = line(
-        "Indexing.cu",
-        "indexSelectSmallIndex",
-        "srcIndex < srcSelectDimSize",
-    );
-    let large = line(
-        "Indexing.cu",
-        "indexSelectLargeIndex",
-        "srcIndex < srcSelectDimSize",
-    );
+    let small = line("Indexing.cu", "indexSelectSmallIndex", "srcIndex < srcSelectDimSize");
+    let large = line("Indexing.cu", "indexSelectLargeIndex", "srcIndex < srcSelectDimSize");
     let wide = line(
         "IndexKernelUtils.cu",
         "vectorized_gather_kernel",
@@ -495,10 +362,8 @@ fn the_operator_decides_the_class_and_the_kernel_may_change_while_the_bug_stays(
         "operator()",
         r#"idx_dim >= 0 && idx_dim < index_size && "scatter gather kernel index out of bounds""#,
     );
-    let shapes: Vec<Signature> = [&small, &large, &wide, &scatter]
-        .iter()
-        .map(|text| with_operator(text, "torch.nn.Embedding"))
-        .collect();
+    let shapes: Vec<Signature> =
+        [&small, &large, &wide, &scatter].iter().map(|text| with_operator(text, "torch.nn.Embedding")).collect();
     for one in &shapes {
         assert_eq!(one.operator.as_deref(), Some(EMBEDDING));
         for other in &shapes {
@@ -506,42 +371,26 @@ fn the_operator_decides_the_class_and_the_kernel_may_change_while_the_bug_stays(
             assert_eq!(one.matches(other, Match::Strict), one == other);
         }
     }
-    assert!(
-        !with_operator(&wide, EMBEDDING)
-            .matches(&with_operator(&wide, "torch.gather"), Match::Normal)
-    );
-    assert!(
-        with_operator(&wide, EMBEDDING)
-            .matches(&with_operator(&wide, "torch.gather"), Match::Loose)
-    );
+    assert!(!with_operator(&wide, EMBEDDING).matches(&with_operator(&wide, "torch.gather"), Match::Normal));
+    assert!(with_operator(&wide, EMBEDDING).matches(&with_operator(&wide, "torch.gather"), Match::Loose));
     assert!(with_operator(&small, EMBEDDING).matches(&read(&wide), Match::Normal));
     assert!(!with_operator(&small, "torch.Tensor.gather").matches(&read(&small), Match::Normal));
     assert!(!read(&small).matches(&read(NLL), Match::Loose));
     let empty = line("TensorCompare.cu", "_assert_async_cuda_kernel", "");
     let put = with_operator(&empty, "torch.Tensor.index_put_");
-    assert_eq!(
-        (put.class.as_str(), put.operator.as_deref()),
-        ("index_out_of_range", Some("torch.Tensor.__setitem__"))
-    );
+    assert_eq!((put.class.as_str(), put.operator.as_deref()), ("index_out_of_range", Some("torch.Tensor.__setitem__")));
     assert!(put.matches(&read(&empty), Match::Normal) && read(&empty).matches(&put, Match::Normal));
     let user = with_operator(&empty, "_VariableFunctionsClass._assert_async");
     assert_eq!(user.class, "user_assert");
     assert!(!put.matches(&user, Match::Loose));
     let words = r#"index >= -sizes[i] && index < sizes[i] && "index out of bounds""#;
     let new = r#"-sizes[i] <= index && index < sizes[i] && "index out of bounds""#;
-    let (one, two) = (
-        read(&line("IndexKernel.cu", "operator()", words)),
-        read(&line("IndexKernel.cu", "operator()", new)),
-    );
+    let (one, two) =
+        (read(&line("IndexKernel.cu", "operator()", words)), read(&line("IndexKernel.cu", "operator()", new)));
     assert!(one.matches(&two, Match::Strict));
-    let backward = line(
-        "Loss.cu",
-        "nll_loss_backward_reduce_cuda_kernel_2d",
-        "t >= 0 && t < n_classes",
-    );
+    let backward = line("Loss.cu", "nll_loss_backward_reduce_cuda_kernel_2d", "t >= 0 && t < n_classes");
     assert!(
-        !with_operator(&backward, "torch.Tensor.backward")
-            .matches(&with_operator(NLL, CROSS_ENTROPY), Match::Normal)
+        !with_operator(&backward, "torch.Tensor.backward").matches(&with_operator(NLL, CROSS_ENTROPY), Match::Normal)
     );
     assert!(!read(&backward).matches(&read(NLL), Match::Normal));
 }
@@ -549,20 +398,13 @@ fn the_operator_decides_the_class_and_the_kernel_may_change_while_the_bug_stays(
 #[test]
 fn an_innocent_operator_of_an_asynchronous_report_is_not_believed() {
     let item = with_operator(&format!("{NLL}\n{ASYNC}"), "torch.Tensor.item");
-    assert_eq!(
-        (item.class.as_str(), item.operator.as_deref()),
-        ("label_out_of_range", None)
-    );
+    assert_eq!((item.class.as_str(), item.operator.as_deref()), ("label_out_of_range", None));
     let loss = with_operator(&format!("{NLL}\n{ASYNC}"), CROSS_ENTROPY);
     assert_eq!(loss.operator.as_deref(), Some(CROSS_ENTROPY));
     assert!(item.matches(&loss, Match::Normal) && loss.matches(&item, Match::Strict));
     // Without its line, only the operator of a blocking launch names the failure.
-    let lost = raised(
-        "RuntimeError",
-        "CUDA error: device-side assert triggered",
-        Some(CROSS_ENTROPY),
-    )
-    .expect("a signature");
+    let lost =
+        raised("RuntimeError", "CUDA error: device-side assert triggered", Some(CROSS_ENTROPY)).expect("a signature");
     assert_eq!(lost.class, "label_out_of_range");
     let late = raised("RuntimeError", ASYNC, Some(CROSS_ENTROPY)).expect("a signature");
     assert_eq!(late.class, "unnamed_assert");
@@ -570,27 +412,15 @@ fn an_innocent_operator_of_an_asynchronous_report_is_not_believed() {
 
 #[test]
 fn a_cpu_tensor_that_fails_is_another_failure() {
-    let host = raised(
-        "IndexError",
-        "Target 10 is out of bounds.",
-        Some(CROSS_ENTROPY),
-    )
-    .expect("a signature");
-    assert_eq!(
-        (host.family, host.class.as_str()),
-        (Family::HostCheck, "label_out_of_range")
-    );
+    let host = raised("IndexError", "Target 10 is out of bounds.", Some(CROSS_ENTROPY)).expect("a signature");
+    assert_eq!((host.family, host.class.as_str()), (Family::HostCheck, "label_out_of_range"));
     let device = with_operator(NLL, CROSS_ENTROPY);
     for level in [Match::Strict, Match::Normal, Match::Loose] {
         assert!(!host.matches(&device, level) && !device.matches(&host, level));
     }
     assert!(host.same_bug(&device));
-    let repeats = raised(
-        "RuntimeError",
-        "repeats can not be negative",
-        Some("torch.Tensor.repeat_interleave"),
-    )
-    .expect("a signature");
+    let repeats = raised("RuntimeError", "repeats can not be negative", Some("torch.Tensor.repeat_interleave"))
+        .expect("a signature");
     assert_eq!(repeats.operator.as_deref(), Some("torch.repeat_interleave"));
 }
 
@@ -607,12 +437,7 @@ fn number_and_order_of_lines_do_not_change_the_result() {
             if from == 1 {
                 some.reverse();
             }
-            let text = some
-                .iter()
-                .chain(&rest)
-                .copied()
-                .collect::<Vec<_>>()
-                .join("\n");
+            let text = some.iter().chain(&rest).copied().collect::<Vec<_>>().join("\n");
             assert_eq!(read(&text), whole, "{step} {from}");
         }
     }
@@ -632,10 +457,7 @@ fn cut_and_broken_output_is_read_as_far_as_it_goes() {
     let mut bytes = b"\xff\xfe caf\xe9 \x80".to_vec();
     bytes.extend_from_slice(NLL.as_bytes());
     bytes.extend_from_slice(b"\n\xc3\x28 RuntimeError: \xff\n");
-    assert_eq!(
-        read(&String::from_utf8_lossy(&bytes)).class,
-        "label_out_of_range"
-    );
+    assert_eq!(read(&String::from_utf8_lossy(&bytes)).class, "label_out_of_range");
 }
 
 #[test]
@@ -643,7 +465,9 @@ fn long_output_is_read_in_well_under_a_second() {
     let size = 64 << 20;
     let mut noise = String::with_capacity(size + 4096);
     while noise.len() < size {
-        noise.push_str("step 12 | loss 0.3 [rank0]: File \"a.py\", line 3, in f Assertion x (((( Error: CUDA is fine =====\n");
+        noise.push_str(
+            "step 12 | loss 0.3 [rank0]: File \"a.py\", line 3, in f Assertion x (((( Error: CUDA is fine =====\n",
+        );
     }
     let hostile = [
         "a".repeat(8 << 20),
@@ -657,12 +481,7 @@ fn long_output_is_read_in_well_under_a_second() {
         let begin = Instant::now();
         let found = log(text);
         // Other work may share the processor: the bound is far above the cost, and far below what backtracking would take.
-        assert!(
-            begin.elapsed() < Duration::from_secs(3),
-            "{:?} for {}",
-            begin.elapsed(),
-            &text[..20]
-        );
+        assert!(begin.elapsed() < Duration::from_secs(3), "{:?} for {}", begin.elapsed(), &text[..20]);
         assert!(found.is_none_or(|found| found.family != Family::DeviceAssert));
     }
     noise.push_str(NLL);
@@ -673,10 +492,7 @@ fn long_output_is_read_in_well_under_a_second() {
 fn a_signature_survives_being_written_and_reads_as_one_line() {
     let found = with_operator(&format!("{NLL}\n{ASYNC}"), CROSS_ENTROPY);
     let text = serde_json::to_string(&found).expect("json");
-    assert_eq!(
-        serde_json::from_str::<Signature>(&text).expect("a signature"),
-        found
-    );
+    assert_eq!(serde_json::from_str::<Signature>(&text).expect("a signature"), found);
     assert_eq!(
         found.to_string(),
         "label_out_of_range in torch.nn.functional.cross_entropy: Loss.cu nll_loss_forward_reduce_cuda_kernel_2d `t >= 0 && t < n_classes`"
@@ -694,11 +510,7 @@ fn the_document_lists_every_class() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/signatures.md");
     let text = fs::read_to_string(path).expect("docs/signatures.md");
     let (_, text) = text.split_once("## Classes").expect("a section on classes");
-    let listed: Vec<String> = text
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .map(str::to_owned)
-        .collect();
+    let listed: Vec<String> = text.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect();
     let wanted: Vec<String> = Catalog::embedded()
         .classes()
         .iter()
@@ -706,10 +518,7 @@ fn the_document_lists_every_class() {
             format!(
                 "| `{}` | {} | {} |",
                 class.class,
-                serde_json::to_value(class.family)
-                    .expect("a name")
-                    .as_str()
-                    .expect("text"),
+                serde_json::to_value(class.family).expect("a name").as_str().expect("text"),
                 class.title
             )
         })
