@@ -133,7 +133,8 @@ pub fn read(path: &Path, shown: &str) -> Result<Node> {
         Error::of_file(shown, message)
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        let line =
+            1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         Error { line: Some(line), ..Error::of_file(shown, "not UTF-8 text") }
     })?;
     parse(shown, &text)
@@ -172,7 +173,9 @@ fn refusal(source: &Source, error: &serde_yaml::Error) -> Error {
     };
     let (message, key) = match text.split_once(OURS) {
         Some((path, message)) => (message.to_owned(), path.trim_end_matches(": ").to_owned()),
-        None if text.contains("more than one document") => ("more than one document (`---`) in the file".to_owned(), String::new()),
+        None if text.contains("more than one document") => {
+            ("more than one document (`---`) in the file".to_owned(), String::new())
+        }
         None => (format!("not valid YAML: {text}"), String::new()),
     };
     // serde_yaml puts its own key path before our text: ours, carried behind the mark, is the one to show.
@@ -280,7 +283,13 @@ impl<'de> Visitor<'de> for Build<'_> {
         while let Some(item) = items.next_element_seed(self.child(format!("{}[{}]", self.path, list.len())))? {
             list.push(item);
         }
-        Ok(Node { value: Value::List(list), path: self.path, raw: String::new(), place, source: Arc::clone(self.source) })
+        Ok(Node {
+            value: Value::List(list),
+            path: self.path,
+            raw: String::new(),
+            place,
+            source: Arc::clone(self.source),
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> std::result::Result<Node, A::Error> {
@@ -300,7 +309,13 @@ impl<'de> Visitor<'de> for Build<'_> {
         }
         match failed {
             Some(error) => Err(error),
-            None => Ok(Node { value: Value::Mapping(list), path: self.path, raw: String::new(), place, source: Arc::clone(self.source) }),
+            None => Ok(Node {
+                value: Value::Mapping(list),
+                path: self.path,
+                raw: String::new(),
+                place,
+                source: Arc::clone(self.source),
+            }),
         }
     }
 }
@@ -328,7 +343,11 @@ impl<'de> Visitor<'de> for Key<'_, '_> {
     fn visit_str<E: de::Error>(self, key: &str) -> std::result::Result<Self::Value, E> {
         let path = join(&self.build.path, key);
         let place = self.build.child(path.clone()).take_place()?;
-        if self.seen.insert(key.to_owned()) { Ok((key.to_owned(), path, place)) } else { Err(ours(&path, "given twice")) }
+        if self.seen.insert(key.to_owned()) {
+            Ok((key.to_owned(), path, place))
+        } else {
+            Err(ours(&path, "given twice"))
+        }
     }
 }
 
