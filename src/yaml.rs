@@ -160,6 +160,12 @@ pub fn parse(file: &str, text: &str) -> Result<Node> {
     Ok(node)
 }
 
+/// Reads a document of our own into a type, for tables that are built into the program and checked by tests.
+pub fn typed<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T> {
+    let source = Source { file: file.to_owned(), text: text.to_owned() };
+    serde_yaml::from_str(&source.text).map_err(|error| refusal(&source, &error))
+}
+
 fn refusal(source: &Source, error: &serde_yaml::Error) -> Error {
     let text = error.to_string();
     if text.starts_with("EOF while parsing") {

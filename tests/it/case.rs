@@ -1,5 +1,7 @@
 //! What users write: `crash.yaml`, commands, interpreters, flags; and what they are told when it is wrong.
 
+#![expect(clippy::unwrap_used, reason = "what makes a project for a test may end the test")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
