@@ -133,7 +133,8 @@ pub fn read(path: &Path, shown: &str) -> Result<Node> {
         Error::of_file(shown, message)
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        let line =
+            1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         Error { line: Some(line), ..Error::of_file(shown, "not UTF-8 text") }
     })?;
     parse(shown, &text)
@@ -159,6 +160,12 @@ pub fn parse(file: &str, text: &str) -> Result<Node> {
     Ok(node)
 }
 
+/// Reads a document of our own into a type, for tables that are built into the program and checked by tests.
+pub fn typed<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T> {
+    let source = Source { file: file.to_owned(), text: text.to_owned() };
+    serde_yaml::from_str(&source.text).map_err(|error| refusal(&source, &error))
+}
+
 fn refusal(source: &Source, error: &serde_yaml::Error) -> Error {
     let text = error.to_string();
     if text.starts_with("EOF while parsing") {
@@ -172,7 +179,9 @@ fn refusal(source: &Source, error: &serde_yaml::Error) -> Error {
     };
     let (message, key) = match text.split_once(OURS) {
         Some((path, message)) => (message.to_owned(), path.trim_end_matches(": ").to_owned()),
-        None if text.contains("more than one document") => ("more than one document (`---`) in the file".to_owned(), String::new()),
+        None if text.contains("more than one document") => {
+            ("more than one document (`---`) in the file".to_owned(), String::new())
+        }
         None => (format!("not valid YAML: {text}"), String::new()),
     };
     // serde_yaml puts its own key path before our text: ours, carried behind the mark, is the one to show.
@@ -280,7 +289,13 @@ impl<'de> Visitor<'de> for Build<'_> {
         while let Some(item) = items.next_element_seed(self.child(format!("{}[{}]", self.path, list.len())))? {
             list.push(item);
         }
-        Ok(Node { value: Value::List(list), path: self.path, raw: String::new(), place, source: Arc::clone(self.source) })
+        Ok(Node {
+            value: Value::List(list),
+            path: self.path,
+            raw: String::new(),
+            place,
+            source: Arc::clone(self.source),
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> std::result::Result<Node, A::Error> {
@@ -300,7 +315,13 @@ impl<'de> Visitor<'de> for Build<'_> {
         }
         match failed {
             Some(error) => Err(error),
-            None => Ok(Node { value: Value::Mapping(list), path: self.path, raw: String::new(), place, source: Arc::clone(self.source) }),
+            None => Ok(Node {
+                value: Value::Mapping(list),
+                path: self.path,
+                raw: String::new(),
+                place,
+                source: Arc::clone(self.source),
+            }),
         }
     }
 }
@@ -328,7 +349,11 @@ impl<'de> Visitor<'de> for Key<'_, '_> {
     fn visit_str<E: de::Error>(self, key: &str) -> std::result::Result<Self::Value, E> {
         let path = join(&self.build.path, key);
         let place = self.build.child(path.clone()).take_place()?;
-        if self.seen.insert(key.to_owned()) { Ok((key.to_owned(), path, place)) } else { Err(ours(&path, "given twice")) }
+        if self.seen.insert(key.to_owned()) {
+            Ok((key.to_owned(), path, place))
+        } else {
+            Err(ours(&path, "given twice"))
+        }
     }
 }
 

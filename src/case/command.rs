@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::launcher::{self, Elastic, Launch, RankArgument, Target};
 use super::refusal::Refusal;
+use super::starter::{Shebang, Starter, without_options};
 use super::{Program, Ranks, globs};
 use crate::environment::{Interpreter, Surroundings, which};
 
@@ -78,7 +79,12 @@ impl Prefix {
 }
 
 /// Understands words that a shell would start; `path` is its `PATH`.
-pub(super) fn understand(words: &[String], prefix: Prefix, path: &str, surroundings: &Surroundings) -> Result<Meaning, Refusal> {
+pub(super) fn understand(
+    words: &[String],
+    prefix: Prefix,
+    path: &str,
+    surroundings: &Surroundings,
+) -> Result<Meaning, Refusal> {
     let mut prefix = prefix;
     let Some((first, rest)) = words.split_first() else { return Err(Refusal::NoProgram(String::new())) };
     let name = first.rsplit('/').next().unwrap_or(first);
@@ -111,11 +117,18 @@ pub(super) fn understand(words: &[String], prefix: Prefix, path: &str, surroundi
                 (_, Some((word, rest))) if word == "launch" => rest,
                 _ => return Ok(Meaning::Query(Refusal::Tool(words[..words.len().min(2)].join(" ")))),
             };
-            launched(launcher::accelerate(rest, &prefix.cwd, accelerate_defaults(surroundings))?, prefix, path, surroundings)
+            launched(
+                launcher::accelerate(rest, &prefix.cwd, accelerate_defaults(surroundings))?,
+                prefix,
+                path,
+                surroundings,
+            )
         }
         "uv" | "poetry" => tool(name, rest, prefix, path, surroundings),
         "env" => wrapped(env(rest, &mut prefix)?, prefix),
-        "exec" | "command" | "nohup" | "setsid" | "time" | "stdbuf" => wrapped(without_options(rest, &["-o", "-e", "-i", "-a"]), prefix),
+        "exec" | "command" | "nohup" | "setsid" | "time" | "stdbuf" => {
+            wrapped(without_options(rest, &["-o", "-e", "-i", "-a"]), prefix)
+        }
         "nice" | "ionice" => wrapped(without_options(rest, &["-n", "-c"]), prefix),
         "timeout" => wrapped(without_options(rest, &["-s", "-k"]).get(1..).unwrap_or_default(), prefix),
         "taskset" => wrapped(without_options(rest, &[]).get(1..).unwrap_or_default(), prefix),
@@ -127,29 +140,49 @@ pub(super) fn understand(words: &[String], prefix: Prefix, path: &str, surroundi
 
 /// Starters of programs that are not read through.
 const LAUNCHERS: &[&str] = &[
-    "srun", "sbatch", "salloc", "mpirun", "mpiexec", "horovodrun", "deepspeed", "docker", "podman", "apptainer", "singularity",
-    "kubectl", "ssh", "ray", "conda", "mamba", "micromamba", "pipenv", "pdm", "hatch", "rye", "pixi", "uvx", "pipx", "nsys", "ncu",
-    "compute-sanitizer", "cuda-gdb", "gdb", "strace", "sudo", "su", "xargs", "parallel", "watch", "screen", "tmux", "numactl",
+    "srun",
+    "sbatch",
+    "salloc",
+    "mpirun",
+    "mpiexec",
+    "horovodrun",
+    "deepspeed",
+    "docker",
+    "podman",
+    "apptainer",
+    "singularity",
+    "kubectl",
+    "ssh",
+    "ray",
+    "conda",
+    "mamba",
+    "micromamba",
+    "pipenv",
+    "pdm",
+    "hatch",
+    "rye",
+    "pixi",
+    "uvx",
+    "pipx",
+    "nsys",
+    "ncu",
+    "compute-sanitizer",
+    "cuda-gdb",
+    "gdb",
+    "strace",
+    "sudo",
+    "su",
+    "xargs",
+    "parallel",
+    "watch",
+    "screen",
+    "tmux",
+    "numactl",
 ];
 
 fn is_python(name: &str) -> bool {
     let Some(version) = name.strip_prefix("python") else { return false };
     version.chars().all(|c| c.is_ascii_digit() || c == '.')
-}
-
-/// The words behind leading options; `valued` are short options whose value may be a word of its own.
-fn without_options<'a>(words: &'a [String], valued: &[&str]) -> &'a [String] {
-    let mut rest = words;
-    while let Some((word, tail)) = rest.split_first() {
-        if !word.starts_with('-') {
-            break;
-        }
-        rest = if valued.contains(&word.as_str()) { tail.get(1..).unwrap_or_default() } else { tail };
-        if word == "--" {
-            break;
-        }
-    }
-    rest
 }
 
 /// `env [-i] [-u NAME] [-C DIR] [NAME=VALUE]... COMMAND`.
@@ -168,7 +201,9 @@ fn env<'a>(words: &'a [String], prefix: &mut Prefix) -> Result<&'a [String], Ref
                 rest = tail;
                 continue;
             }
-            "-i" | "-" | "--ignore-environment" | "-S" | "--split-string" => return Err(Refusal::Launcher(format!("env {word}"))),
+            "-i" | "-" | "--ignore-environment" | "-S" | "--split-string" => {
+                return Err(Refusal::Launcher(format!("env {word}")));
+            }
             "--" => {}
             option if option.starts_with("--unset=") => {
                 prefix.unset.insert(option["--unset=".len()..].to_owned());
@@ -216,7 +251,8 @@ fn python(args: &[String], prefix: Prefix, path: &str, surroundings: &Surroundin
                 'V' | 'h' | '?' => return Ok(Meaning::Query(Refusal::Tool(format!("python {word}")))),
                 'm' | 'W' | 'X' => {
                     let value = if attached.is_empty() {
-                        let (value, tail) = rest.split_first().ok_or_else(|| Refusal::NoProgram(format!("python {word}")))?;
+                        let (value, tail) =
+                            rest.split_first().ok_or_else(|| Refusal::NoProgram(format!("python {word}")))?;
                         rest = tail;
                         value.clone()
                     } else {
@@ -257,9 +293,12 @@ fn module(
     match name.as_str() {
         "torch.distributed.run" => launched(launcher::torchrun(argv, Elastic::Run)?, prefix, path, surroundings),
         "torch.distributed.launch" => launched(launcher::torchrun(argv, Elastic::Launch)?, prefix, path, surroundings),
-        "accelerate.commands.launch" => {
-            launched(launcher::accelerate(argv, &prefix.cwd, accelerate_defaults(surroundings))?, prefix, path, surroundings)
-        }
+        "accelerate.commands.launch" => launched(
+            launcher::accelerate(argv, &prefix.cwd, accelerate_defaults(surroundings))?,
+            prefix,
+            path,
+            surroundings,
+        ),
         "pip" | "venv" | "virtualenv" | "ensurepip" | "site" | "compileall" | "build" | "json.tool" => {
             Ok(Meaning::Query(Refusal::Tool(format!("python -m {name}"))))
         }
@@ -295,8 +334,12 @@ fn launched(launch: Launch, prefix: Prefix, path: &str, surroundings: &Surroundi
     }
     let Some((target, argv)) = launch.words.split_first() else { return Err(Refusal::NoProgram(String::new())) };
     let mut meaning = match launch.target {
-        Target::Script => Meaning::Python(Box::new(Found::new(Program::Script(target.clone()), Vec::new(), argv, prefix))),
-        Target::Module => Meaning::Python(Box::new(Found::new(Program::Module(target.clone()), Vec::new(), argv, prefix))),
+        Target::Script => {
+            Meaning::Python(Box::new(Found::new(Program::Script(target.clone()), Vec::new(), argv, prefix)))
+        }
+        Target::Module => {
+            Meaning::Python(Box::new(Found::new(Program::Module(target.clone()), Vec::new(), argv, prefix)))
+        }
         Target::Command => understand(&launch.words, prefix, path, surroundings)?,
     };
     if let Meaning::Python(found) = &mut meaning {
@@ -317,7 +360,13 @@ fn accelerate_defaults(surroundings: &Surroundings) -> Option<PathBuf> {
 }
 
 /// `uv run` and `poetry run`.
-fn tool(name: &str, args: &[String], prefix: Prefix, path: &str, surroundings: &Surroundings) -> Result<Meaning, Refusal> {
+fn tool(
+    name: &str,
+    args: &[String],
+    prefix: Prefix,
+    path: &str,
+    surroundings: &Surroundings,
+) -> Result<Meaning, Refusal> {
     let mut prefix = prefix;
     let (tool, run) = match name {
         "uv" => ("uv", launcher::uv_run(args)?),
@@ -340,7 +389,9 @@ fn tool(name: &str, args: &[String], prefix: Prefix, path: &str, surroundings: &
         (Target::Script, Some((script, argv))) => {
             Ok(Meaning::Python(Box::new(Found::new(Program::Script(script.clone()), Vec::new(), argv, prefix))))
         }
-        (Target::Module, Some((module_name, argv))) => module(module_name.clone(), Vec::new(), argv, prefix, path, surroundings),
+        (Target::Module, Some((module_name, argv))) => {
+            module(module_name.clone(), Vec::new(), argv, prefix, path, surroundings)
+        }
         (Target::Command, Some(_)) => {
             let inside = format!("{}:{path}", folder.join(".venv/bin").display());
             understand(&run.words, prefix, &inside, surroundings)
@@ -382,7 +433,13 @@ fn read_script(script: &str, cwd: &Path) -> Result<String, Refusal> {
 }
 
 /// A program started by its own name: what its first line says.
-fn file(first: &str, args: &[String], prefix: Prefix, path: &str, surroundings: &Surroundings) -> Result<Meaning, Refusal> {
+fn file(
+    first: &str,
+    args: &[String],
+    prefix: Prefix,
+    path: &str,
+    surroundings: &Surroundings,
+) -> Result<Meaning, Refusal> {
     let typed = first.contains('/');
     let file = if typed { Some(prefix.cwd.join(first)) } else { which(first, path) };
     let Some(file) = file else { return Err(Refusal::NotPython(first.to_owned())) };
@@ -407,48 +464,15 @@ fn file(first: &str, args: &[String], prefix: Prefix, path: &str, surroundings: 
     if !typed {
         return Err(Refusal::NotPython(first.to_owned()));
     }
-    if matches!(starter, "sh" | "bash" | "dash" | "zsh" | "ksh") || (shebang == Shebang::Absent && first.ends_with(".sh")) {
+    if matches!(starter, "sh" | "bash" | "dash" | "zsh" | "ksh")
+        || (shebang == Shebang::Absent && first.ends_with(".sh"))
+    {
         let text = read_script(first, &prefix.cwd)?;
         return Ok(Meaning::Script(ShellCall { text, zero: first.to_owned(), args: args.to_vec(), prefix }));
     }
-    if first.ends_with(".py") { Err(Refusal::NoShebang(first.to_owned())) } else { Err(Refusal::NotPython(first.to_owned())) }
-}
-
-/// What a script says in its first lines about who runs it.
-struct Starter {
-    /// The interpreter and its options; empty when there is none.
-    words: Vec<String>,
-    shebang: Shebang,
-}
-
-/// Whether a file begins with `#!`.
-#[derive(PartialEq, Eq)]
-enum Shebang {
-    Present,
-    Absent,
-}
-
-impl Starter {
-    /// A file that cannot be read says nothing.
-    fn of(path: &Path) -> Starter {
-        use std::io::Read;
-        let mut head = Vec::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
-        let head = if read.is_ok() { String::from_utf8_lossy(&head).into_owned() } else { String::new() };
-        let mut lines = head.lines();
-        let Some(first) = lines.next().and_then(|line| line.strip_prefix("#!")) else {
-            return Starter { words: Vec::new(), shebang: Shebang::Absent };
-        };
-        // Installed scripts with a long path start through `sh` and name their interpreter in the second line.
-        let second = lines.next().and_then(|line| line.strip_prefix("'''exec' ")).and_then(|line| line.split(" \"$0\"").next());
-        if let Some(interpreter) = second {
-            return Starter { words: vec![interpreter.trim_matches('"').to_owned()], shebang: Shebang::Present };
-        }
-        let words: Vec<String> = first.split_whitespace().map(str::to_owned).collect();
-        let words = match words.first() {
-            Some(word) if word.rsplit('/').next() == Some("env") => without_options(&words[1..], &[]).to_vec(),
-            _ => words,
-        };
-        Starter { words, shebang: Shebang::Present }
+    if first.ends_with(".py") {
+        Err(Refusal::NoShebang(first.to_owned()))
+    } else {
+        Err(Refusal::NotPython(first.to_owned()))
     }
 }

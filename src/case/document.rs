@@ -42,7 +42,8 @@ impl Draft {
 
     /// The text of a `crash.yaml`: what is known, and every other key as a comment with its default.
     pub fn text(&self) -> String {
-        let mut text = String::from("# A program that dies with a CUDA device-side assert. Only `command` is required.\n\n");
+        let mut text =
+            String::from("# A program that dies with a CUDA device-side assert. Only `command` is required.\n\n");
         for key in KEYS {
             let _ = writeln!(text, "# {}", sentence(key));
             match (key.name, &self.python) {
@@ -71,7 +72,9 @@ impl Draft {
 
 fn is_assignment(word: &str) -> bool {
     let Some((name, _)) = word.split_once('=') else { return false };
-    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// A YAML string: double-quoted unless it is surely read as itself.
@@ -183,7 +186,21 @@ mod tests {
 
     #[test]
     fn whatever_is_written_reads_back_as_it_was() {
-        for text in ["python x.py", "true", "3.11", "a: b", "it's \"x\" \\ # y", "- x", "x\ty\nz", "", "null", "python x.py ", "é", "~", "/a b"] {
+        for text in [
+            "python x.py",
+            "true",
+            "3.11",
+            "a: b",
+            "it's \"x\" \\ # y",
+            "- x",
+            "x\ty\nz",
+            "",
+            "null",
+            "python x.py ",
+            "é",
+            "~",
+            "/a b",
+        ] {
             let node = yaml::parse("x", &format!("key: {}", scalar(text))).unwrap();
             assert_eq!(node.get("key").unwrap().text().unwrap(), text);
         }

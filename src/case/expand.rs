@@ -66,7 +66,12 @@ impl Shell<'_> {
                         }
                         last(&mut list).quote(arg);
                     }
-                    if self.args.is_empty() && word.parts.iter().all(|part| matches!(part, Part::Parameter(..)) || *part == Part::Quoted(String::new())) {
+                    if self.args.is_empty()
+                        && word
+                            .parts
+                            .iter()
+                            .all(|part| matches!(part, Part::Parameter(..)) || *part == Part::Quoted(String::new()))
+                    {
                         return Ok(());
                     }
                 }
@@ -109,7 +114,14 @@ impl Shell<'_> {
             Ok(0) => Some(self.zero.clone()),
             Ok(position) => self.args.get(position - 1).cloned(),
             Err(_) if name == "PWD" => Some(self.cwd.to_string_lossy().into_owned()),
-            Err(_) if matches!(name, "RANDOM" | "SECONDS" | "LINENO" | "EPOCHSECONDS" | "PPID" | "UID" | "HOSTNAME" | "OLDPWD") => return Err(dynamic()),
+            Err(_)
+                if matches!(
+                    name,
+                    "RANDOM" | "SECONDS" | "LINENO" | "EPOCHSECONDS" | "PPID" | "UID" | "HOSTNAME" | "OLDPWD"
+                ) =>
+            {
+                return Err(dynamic());
+            }
             Err(_) => self.value(name),
         };
         let filled = value.clone().filter(|value| !value.is_empty());
@@ -168,12 +180,16 @@ impl Shell<'_> {
                         None => ".".to_owned(),
                     };
                 }
-                (Some("basename"), [path]) => printed = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned(),
+                (Some("basename"), [path]) => {
+                    printed = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned()
+                }
                 (Some("realpath"), [path]) | (Some("readlink"), ["-f", path]) => {
                     let path = globs::normal(&cwd.join(path));
                     printed = path.canonicalize().unwrap_or(path).to_string_lossy().into_owned();
                 }
-                (Some("echo"), args) if args.first().is_none_or(|arg| !arg.starts_with('-')) => printed = args.join(" "),
+                (Some("echo"), args) if args.first().is_none_or(|arg| !arg.starts_with('-')) => {
+                    printed = args.join(" ")
+                }
                 _ => return Err(dynamic()),
             }
         }

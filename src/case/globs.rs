@@ -129,7 +129,8 @@ impl Pattern {
             "" if text.starts_with('/') => PathBuf::from("/"),
             before => normal(&folder.join(before)),
         };
-        let rest: Vec<&str> = parts[first_wild..].iter().copied().filter(|part| *part != "." && !part.is_empty()).collect();
+        let rest: Vec<&str> =
+            parts[first_wild..].iter().copied().filter(|part| *part != "." && !part.is_empty()).collect();
         let glob = format!("{}/{}", globset::escape(&start.to_string_lossy()).trim_end_matches('/'), rest.join("/"));
         (Pattern { text: text.to_owned(), start, wild: true }, vec![glob])
     }
@@ -164,7 +165,16 @@ mod tests {
     fn patterns_name_files_of_the_project_and_leave_out_environments() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        for file in ["a.py", "pkg/b.py", "pkg/deep/c.py", ".venv/lib/d.py", "env/pyvenv.cfg", "env/e.py", "data/[x].csv", "data/y.npy"] {
+        for file in [
+            "a.py",
+            "pkg/b.py",
+            "pkg/deep/c.py",
+            ".venv/lib/d.py",
+            "env/pyvenv.cfg",
+            "env/e.py",
+            "data/[x].csv",
+            "data/y.npy",
+        ] {
             let path = root.join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();

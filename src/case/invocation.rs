@@ -83,7 +83,8 @@ pub(super) fn place(found: Found, case: &Case) -> Result<Invocation, Refusal> {
 
 /// The smallest folder that holds both, unless that is so high up that it holds everybody's files.
 fn common(left: &Path, right: &Path, workdir: &Path) -> Option<PathBuf> {
-    let shared: PathBuf = left.components().zip(right.components()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect();
+    let shared: PathBuf =
+        left.components().zip(right.components()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect();
     let deep_enough = shared.components().count() > 2 || shared == left || shared == workdir;
     deep_enough.then_some(shared)
 }

@@ -106,7 +106,15 @@ impl Options<'_> {
 pub(super) fn torchrun(args: &[String], elastic: Elastic) -> Result<Launch, Refusal> {
     let mut options = Options {
         rest: args,
-        flags: &["--standalone", "--module", "--no-python", "--run-path", "--use-env", "--virtual-local-rank", "--help"],
+        flags: &[
+            "--standalone",
+            "--module",
+            "--no-python",
+            "--run-path",
+            "--use-env",
+            "--virtual-local-rank",
+            "--help",
+        ],
         short: &["-r", "-t"],
     };
     let mut target = Target::Script;
@@ -186,7 +194,10 @@ pub(super) fn accelerate(args: &[String], cwd: &Path, defaults: Option<PathBuf>)
         }
     }
     let mut env = BTreeMap::new();
-    env.insert("ACCELERATE_MIXED_PRECISION".to_owned(), given.get("mixed_precision").cloned().unwrap_or_else(|| "no".to_owned()));
+    env.insert(
+        "ACCELERATE_MIXED_PRECISION".to_owned(),
+        given.get("mixed_precision").cloned().unwrap_or_else(|| "no".to_owned()),
+    );
     let dynamo = given.get("dynamo").map_or_else(|| "NO".to_owned(), |name| name.to_uppercase());
     env.insert("ACCELERATE_DYNAMO_BACKEND".to_owned(), dynamo);
     if given.get("use_cpu").is_some_and(|value| value == "true") {
@@ -198,7 +209,8 @@ pub(super) fn accelerate(args: &[String], cwd: &Path, defaults: Option<PathBuf>)
         }
     }
     let ranks = given.get("num_processes").map_or(Ranks::Count(1), |count| parse_ranks(count));
-    let launch = Launch { target, words: options.rest.to_vec(), env, ranks: Some(ranks), rank_argument: RankArgument::Absent };
+    let launch =
+        Launch { target, words: options.rest.to_vec(), env, ranks: Some(ranks), rank_argument: RankArgument::Absent };
     finish(launch, "accelerate launch")
 }
 
@@ -305,7 +317,8 @@ pub(super) fn poetry_run(args: &[String]) -> Result<ToolRun, Refusal> {
 }
 
 fn tool_run(args: &[String], tool: &str, values: &[&str]) -> Result<ToolRun, Refusal> {
-    let mut run = ToolRun { target: Target::Command, words: Vec::new(), project: None, directory: None, packages: None };
+    let mut run =
+        ToolRun { target: Target::Command, words: Vec::new(), project: None, directory: None, packages: None };
     let mut seen_run = false;
     let mut rest = args;
     while let Some((word, tail)) = rest.split_first() {
@@ -345,7 +358,9 @@ fn tool_run(args: &[String], tool: &str, values: &[&str]) -> Result<ToolRun, Ref
             "--directory" => run.directory = value,
             // Poetry only looks for its project there; the program starts in the current folder.
             "-C" if tool == "poetry" => run.project = value,
-            "--with" | "--with-editable" | "--with-requirements" | "-w" | "--env-file" => run.packages = Some(name.to_owned()),
+            "--with" | "--with-editable" | "--with-requirements" | "-w" | "--env-file" => {
+                run.packages = Some(name.to_owned())
+            }
             _ => {}
         }
     }

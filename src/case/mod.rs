@@ -17,6 +17,7 @@ pub mod schema;
 mod script;
 mod shell;
 pub mod spy;
+mod starter;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

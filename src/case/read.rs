@@ -41,15 +41,24 @@ fn from_node(top: &Node, shown: &str, folder: &Path) -> Result<Case, Error> {
     Ok(Case {
         shown: shown.to_owned(),
         folder: folder.to_path_buf(),
-        command: CommandLine { text: command.text()?.trim().to_owned(), shown: shown.to_owned(), line: Some(command.line()) },
+        command: CommandLine {
+            text: command.text()?.trim().to_owned(),
+            shown: shown.to_owned(),
+            line: Some(command.line()),
+        },
         sources: globs(&value(top, &["sources"]), &absolute, Absent::Refused)?,
         data: globs(&value(top, &["data"]), &absolute, Absent::Refused)?,
         keep: globs(&value(top, &["keep"]), &absolute, Absent::Accepted)?.unwrap_or_default(),
         expect: expect(top)?,
         setting: Setting {
             python: python(&value(top, &["python"]), folder)?,
-            env: value(top, &["env"]).entries()?.iter().map(|entry| (entry.key.clone(), entry.value.raw.clone())).collect(),
-            device: [Device::Auto, Device::Cuda, Device::Emulated][value(top, &["device"]).choice(&["auto", "cuda", "emulated"])?],
+            env: value(top, &["env"])
+                .entries()?
+                .iter()
+                .map(|entry| (entry.key.clone(), entry.value.raw.clone()))
+                .collect(),
+            device: [Device::Auto, Device::Cuda, Device::Emulated]
+                [value(top, &["device"]).choice(&["auto", "cuda", "emulated"])?],
             gpus: value(top, &["gpus"]).list()?.iter().map(number).collect::<Result<_, _>>()?,
             pins: Pins {
                 launch_blocking: value(top, &["launch_blocking"]).boolean()?,
@@ -59,10 +68,16 @@ fn from_node(top: &Node, shown: &str, folder: &Path) -> Result<Case, Error> {
         },
         sandbox: sandbox(top, &absolute)?,
         limits: Limits {
-            time: optional(&value(top, &["limits", "time"]), |node| parse_duration(&node.raw).map_err(|text| node.error(text)))?,
+            time: optional(&value(top, &["limits", "time"]), |node| {
+                parse_duration(&node.raw).map_err(|text| node.error(text))
+            })?,
             runs: optional(&value(top, &["limits", "runs"]), number)?.map(u64::from),
-            memory: optional(&value(top, &["limits", "memory"]), |node| parse_size(&node.raw).map_err(|text| node.error(text)))?,
-            timeout: optional(&value(top, &["timeout"]), |node| parse_duration(&node.raw).map_err(|text| node.error(text)))?,
+            memory: optional(&value(top, &["limits", "memory"]), |node| {
+                parse_size(&node.raw).map_err(|text| node.error(text))
+            })?,
+            timeout: optional(&value(top, &["timeout"]), |node| {
+                parse_duration(&node.raw).map_err(|text| node.error(text))
+            })?,
         },
         jobs: match value(top, &["jobs"]) {
             node if matches!(node.value, Value::Text(_)) => None,
@@ -97,9 +112,13 @@ fn globs(node: &Node, workdir: &Path, absent: Absent) -> Result<Option<Globs>, E
     for item in items {
         patterns.push(item.text()?.to_owned());
         // Each alone first, so that the message names its line.
-        let one = Globs::new(workdir, &patterns[patterns.len() - 1..]).map_err(|error| item.error(error.to_string()))?;
+        let one =
+            Globs::new(workdir, &patterns[patterns.len() - 1..]).map_err(|error| item.error(error.to_string()))?;
         if absent == Absent::Refused {
-            one.patterns().iter().try_for_each(|pattern| one.check(pattern)).map_err(|error| refused(item, &error, workdir))?;
+            one.patterns()
+                .iter()
+                .try_for_each(|pattern| one.check(pattern))
+                .map_err(|error| refused(item, &error, workdir))?;
         }
     }
     Globs::new(workdir, &patterns).map(Some).map_err(|error| node.error(error.to_string()))
@@ -141,7 +160,11 @@ fn python(node: &Node, folder: &Path) -> Result<Wanted, Error> {
             let mut packages = Vec::new();
             for item in node.required("requirements")?.list()? {
                 let text = item.text()?.trim();
-                if text.starts_with("-r") || text.starts_with("-e") || text.starts_with("--requirement") || text.contains('\n') {
+                if text.starts_with("-r")
+                    || text.starts_with("-e")
+                    || text.starts_with("--requirement")
+                    || text.contains('\n')
+                {
                     return Err(item.expected("a package, such as numpy or torch==2.11.0"));
                 }
                 packages.push(text.to_owned());
@@ -152,12 +175,18 @@ fn python(node: &Node, folder: &Path) -> Result<Wanted, Error> {
 }
 
 fn expect(top: &Node) -> Result<Expect, Error> {
-    let text = |key: &str| optional(&value(top, &["expect", key]), |node| node.text().map(|text| text.trim().to_owned()));
+    let text =
+        |key: &str| optional(&value(top, &["expect", key]), |node| node.text().map(|text| text.trim().to_owned()));
     let level = match top.get("expect").and_then(|expect| expect.get("match")) {
         Some(node) => Some([Match::Strict, Match::Normal, Match::Loose][node.choice(&["strict", "normal", "loose"])?]),
         None => None,
     };
-    Ok(Expect { assertion: text("assertion")?, kernel: text("kernel")?, level, line: top.get("expect").map(Node::line) })
+    Ok(Expect {
+        assertion: text("assertion")?,
+        kernel: text("kernel")?,
+        level,
+        line: top.get("expect").map(Node::line),
+    })
 }
 
 fn sandbox(top: &Node, workdir: &Path) -> Result<Sandbox, Error> {
@@ -166,7 +195,9 @@ fn sandbox(top: &Node, workdir: &Path) -> Result<Sandbox, Error> {
     for item in write.list()? {
         let path = normal(&workdir.join(item.text()?));
         if !path.exists() {
-            return Err(item.error(format!("no such file or folder: {}", item.raw)).hint(format!("looked for {}", path.display())));
+            return Err(item
+                .error(format!("no such file or folder: {}", item.raw))
+                .hint(format!("looked for {}", path.display())));
         }
         paths.push(path);
     }

@@ -59,9 +59,13 @@ impl Refusal {
             Refusal::NotPython(_) | Refusal::NoProgram(_) | Refusal::Tool(_) => forms,
             Refusal::Inline | Refusal::StandardInput => "put the program in a file and name that",
             Refusal::Launcher(_) => "name the Python command that it starts",
-            Refusal::Missing(_) | Refusal::Folder(_) => "the command is started in workdir; the path is relative to that",
+            Refusal::Missing(_) | Refusal::Folder(_) => {
+                "the command is started in workdir; the path is relative to that"
+            }
             Refusal::NoShebang(_) => "write `python` in front of it",
-            Refusal::Outside(_) => "set workdir to the folder of the program, or give the path as it is seen from there",
+            Refusal::Outside(_) => {
+                "set workdir to the folder of the program, or give the path as it is seen from there"
+            }
             Refusal::Packages(_) => "name the environment: `python: {version: \"3.11\", requirements: [...]}`",
             Refusal::Config(_) | Refusal::Syntax(_) => return Vec::new(),
         };

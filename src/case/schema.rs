@@ -63,7 +63,13 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, example: &'s
     Key { name, kind, default: Some(default), supported: None, example, doc }
 }
 
-const fn later(name: &'static str, kind: Kind, default: &'static str, supported: &'static [&'static str], doc: &'static str) -> Key {
+const fn later(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    supported: &'static [&'static str],
+    doc: &'static str,
+) -> Key {
     Key { name, kind, default: Some(default), supported: Some(supported), example: default, doc }
 }
 
@@ -77,7 +83,13 @@ pub const KEYS: &[Key] = &[
         example: "python train.py --data data --epochs 3",
         doc: "the command that crashes, exactly as typed in a shell",
     },
-    key("workdir", Kind::Path, ".", ".", "where the command is typed, relative to this file; the project is this folder"),
+    key(
+        "workdir",
+        Kind::Path,
+        ".",
+        ".",
+        "where the command is typed, relative to this file; the project is this folder",
+    ),
     key(
         "python",
         Kind::Either(&[Kind::Path, Kind::Mapping(PYTHON), Kind::Null]),
@@ -100,9 +112,27 @@ pub const KEYS: &[Key] = &[
         "[data/labels.csv, \"data/images/*.npy\"]",
         "files that may be shrunk, relative to workdir; null: the project files that the first run opened for reading",
     ),
-    key("keep", Kind::List(&Kind::Pattern), "[]", "[\"configs/**\"]", "files that are never changed, relative to workdir"),
-    key("expect", Kind::Mapping(EXPECT), "{}", "{kernel: nll_loss_forward_reduce_cuda_kernel_2d}", "the failure; default: whatever the first run shows"),
-    key("launch_blocking", Kind::Bool, "true", "true", "run with CUDA_LAUNCH_BLOCKING=1, unless that hides the failure"),
+    key(
+        "keep",
+        Kind::List(&Kind::Pattern),
+        "[]",
+        "[\"configs/**\"]",
+        "files that are never changed, relative to workdir",
+    ),
+    key(
+        "expect",
+        Kind::Mapping(EXPECT),
+        "{}",
+        "{kernel: nll_loss_forward_reduce_cuda_kernel_2d}",
+        "the failure; default: whatever the first run shows",
+    ),
+    key(
+        "launch_blocking",
+        Kind::Bool,
+        "true",
+        "true",
+        "run with CUDA_LAUNCH_BLOCKING=1, unless that hides the failure",
+    ),
     key(
         "seed",
         Kind::Either(&[Kind::Integer(0, u32::MAX), Kind::Null]),
@@ -118,10 +148,22 @@ pub const KEYS: &[Key] = &[
         "0 runs DataLoaders without workers, unless that hides the failure; null leaves them alone",
     ),
     key("env", Kind::Variables, "{}", "{CUBLAS_WORKSPACE_CONFIG: \":4096:8\"}", "environment variables of the program"),
-    key("device", Kind::OneOf(&["auto", "cuda", "emulated"]), "auto", "auto", "where CUDA code runs; auto: a GPU where there is one, else emulated"),
+    key(
+        "device",
+        Kind::OneOf(&["auto", "cuda", "emulated"]),
+        "auto",
+        "auto",
+        "where CUDA code runs; auto: a GPU where there is one, else emulated",
+    ),
     later("gpus", Kind::List(&Kind::Integer(0, 1023)), "[0]", &["[0]"], "the GPUs to use, by index"),
     key("jobs", Kind::Either(&[Kind::OneOf(&["auto"]), Kind::Integer(1, 1024)]), "auto", "4", "trials at once"),
-    key("timeout", Kind::Either(&[Kind::Duration, Kind::Null]), "null", "120s", "time for one run; null: from the first run"),
+    key(
+        "timeout",
+        Kind::Either(&[Kind::Duration, Kind::Null]),
+        "null",
+        "120s",
+        "time for one run; null: from the first run",
+    ),
     later(
         "sanitizer",
         Kind::OneOf(&["none", "memcheck", "racecheck", "initcheck", "synccheck"]),
@@ -138,9 +180,21 @@ pub const KEYS: &[Key] = &[
         "try candidates on the emulated device before the GPU",
     ),
     key("sandbox", Kind::Mapping(SANDBOX), "{}", "{network: false, write: []}", "what the program may reach"),
-    key("limits", Kind::Mapping(LIMITS), "{}", "{time: 30m, runs: 2000, memory: 16GiB}", "when to stop and keep the best"),
+    key(
+        "limits",
+        Kind::Mapping(LIMITS),
+        "{}",
+        "{time: 30m, runs: 2000, memory: 16GiB}",
+        "when to stop and keep the best",
+    ),
     later("gpus_per_trial", Kind::Integer(1, 1024), "1", &["1"], "the GPUs that one run needs"),
-    later("cluster", Kind::Either(&[Kind::Text, Kind::Null]), "null", &["null"], "where trials run: auto, ray://host:port, host:port or slurm"),
+    later(
+        "cluster",
+        Kind::Either(&[Kind::Text, Kind::Null]),
+        "null",
+        &["null"],
+        "where trials run: auto, ray://host:port, host:port or slurm",
+    ),
 ];
 
 const PYTHON: &[Key] = &[
@@ -162,20 +216,50 @@ const PYTHON: &[Key] = &[
 ];
 
 const EXPECT: &[Key] = &[
-    key("assertion", Kind::Either(&[Kind::Text, Kind::Null]), "null", "\"t >= 0 && t < n_classes\"", "the condition of the assert"),
-    key("kernel", Kind::Either(&[Kind::Text, Kind::Null]), "null", "nll_loss_forward_reduce_cuda_kernel_2d", "the kernel that fails"),
-    key("match", Kind::OneOf(&["strict", "normal", "loose"]), "normal", "normal", "how alike two failures must be to count as the same"),
+    key(
+        "assertion",
+        Kind::Either(&[Kind::Text, Kind::Null]),
+        "null",
+        "\"t >= 0 && t < n_classes\"",
+        "the condition of the assert",
+    ),
+    key(
+        "kernel",
+        Kind::Either(&[Kind::Text, Kind::Null]),
+        "null",
+        "nll_loss_forward_reduce_cuda_kernel_2d",
+        "the kernel that fails",
+    ),
+    key(
+        "match",
+        Kind::OneOf(&["strict", "normal", "loose"]),
+        "normal",
+        "normal",
+        "how alike two failures must be to count as the same",
+    ),
 ];
 
 const SANDBOX: &[Key] = &[
     key("network", Kind::Bool, "false", "false", "whether the program may use the network"),
-    key("write", Kind::List(&Kind::Path), "[]", "[/scratch/cache]", "paths that it may really write to, relative to workdir"),
+    key(
+        "write",
+        Kind::List(&Kind::Path),
+        "[]",
+        "[/scratch/cache]",
+        "paths that it may really write to, relative to workdir",
+    ),
 ];
 
 const LIMITS: &[Key] = &[
     key("time", Kind::Either(&[Kind::Duration, Kind::Null]), "30m", "30m", "for the whole run; null: none"),
     key("runs", Kind::Either(&[Kind::Integer(1, MOST), Kind::Null]), "2000", "2000", "runs of the program; null: none"),
-    key("memory", Kind::Either(&[Kind::Size, Kind::Null]), "null", "16GiB", "host memory that one run may use; null: no limit"),
+    key(
+        "memory",
+        Kind::Either(&[Kind::Size, Kind::Null]),
+        "null",
+        "16GiB",
+        "host memory that one run may use; null: no limit",
+    ),
 ];
 
 impl Kind {
@@ -217,13 +301,17 @@ impl Kind {
                 Err(node.expected(&self.accepted()).hint(format!("put it in quotes: \"{}\"", node.raw)))
             }
             (Kind::Bool, Value::Bool(_)) | (Kind::Null, Value::Null) => Ok(()),
-            (Kind::Integer(least, most), Value::Integer(value)) if (i128::from(*least)..=i128::from(*most)).contains(value) => Ok(()),
-            (Kind::Duration, Value::Text(_) | Value::Integer(_) | Value::Float(_)) => {
-                parse_duration(&node.raw).map(drop).map_err(|accepted| node.error(format!("{accepted}, found {}", node.found())))
+            (Kind::Integer(least, most), Value::Integer(value))
+                if (i128::from(*least)..=i128::from(*most)).contains(value) =>
+            {
+                Ok(())
             }
-            (Kind::Size, Value::Text(_) | Value::Integer(_) | Value::Float(_)) => {
-                parse_size(&node.raw).map(drop).map_err(|accepted| node.error(format!("{accepted}, found {}", node.found())))
-            }
+            (Kind::Duration, Value::Text(_) | Value::Integer(_) | Value::Float(_)) => parse_duration(&node.raw)
+                .map(drop)
+                .map_err(|accepted| node.error(format!("{accepted}, found {}", node.found()))),
+            (Kind::Size, Value::Text(_) | Value::Integer(_) | Value::Float(_)) => parse_size(&node.raw)
+                .map(drop)
+                .map_err(|accepted| node.error(format!("{accepted}, found {}", node.found()))),
             (Kind::OneOf(words), Value::Text(_)) => node.choice(words).map(drop),
             (Kind::List(kind), Value::List(items)) => items.iter().try_for_each(|item| kind.check(item)),
             (Kind::Variables, Value::Mapping(entries)) => entries.iter().try_for_each(|entry| {
@@ -239,7 +327,9 @@ impl Kind {
             (Kind::Mapping(keys), Value::Mapping(_)) => check_keys(node, keys),
             (Kind::Either(kinds), _) => match kinds.iter().find(|kind| kind.has_shape_of(node)) {
                 // Bounds and words are told together with the other ways.
-                Some(kind @ (Kind::Integer(..) | Kind::OneOf(_) | Kind::Duration | Kind::Size)) => kind.check(node).or_else(|_| refuse()),
+                Some(kind @ (Kind::Integer(..) | Kind::OneOf(_) | Kind::Duration | Kind::Size)) => {
+                    kind.check(node).or_else(|_| refuse())
+                }
                 Some(kind) => kind.check(node),
                 None => refuse(),
             },
@@ -248,13 +338,18 @@ impl Kind {
     }
 
     fn has_shape_of(&self, node: &Node) -> bool {
-        match (self, &node.value) {
-            (Kind::Text | Kind::Path | Kind::Pattern | Kind::OneOf(_), Value::Text(_)) => true,
-            (Kind::Text | Kind::Path | Kind::Pattern, Value::Bool(_) | Value::Integer(_) | Value::Float(_)) => true,
-            (Kind::Duration | Kind::Size, Value::Text(_) | Value::Integer(_) | Value::Float(_)) => true,
-            (Kind::Bool, Value::Bool(_)) | (Kind::Null, Value::Null) | (Kind::Integer(..), Value::Integer(_)) => true,
-            (Kind::List(_), Value::List(_)) | (Kind::Variables | Kind::Mapping(_), Value::Mapping(_)) => true,
-            _ => false,
+        match &node.value {
+            Value::Null => matches!(self, Kind::Null),
+            Value::Bool(_) => matches!(self, Kind::Bool | Kind::Text | Kind::Path | Kind::Pattern),
+            Value::Integer(_) if matches!(self, Kind::Integer(..)) => true,
+            Value::Integer(_) | Value::Float(_) => {
+                matches!(self, Kind::Text | Kind::Path | Kind::Pattern | Kind::Duration | Kind::Size)
+            }
+            Value::Text(_) => {
+                matches!(self, Kind::Text | Kind::Path | Kind::Pattern | Kind::OneOf(_) | Kind::Duration | Kind::Size)
+            }
+            Value::List(_) => matches!(self, Kind::List(_)),
+            Value::Mapping(_) => matches!(self, Kind::Variables | Kind::Mapping(_)),
         }
     }
 
@@ -264,11 +359,15 @@ impl Kind {
             Kind::Bool => json!({"type": "boolean"}),
             Kind::Null => json!({"type": "null"}),
             Kind::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-            Kind::Duration => json!({"type": ["string", "number"], "pattern": r"^\s*([0-9.]+\s*(ms|s|sec|m|min|h|d)?\s*)+$"}),
+            Kind::Duration => {
+                json!({"type": ["string", "number"], "pattern": r"^\s*([0-9.]+\s*(ms|s|sec|m|min|h|d)?\s*)+$"})
+            }
             Kind::Size => json!({"type": "string", "pattern": r"^\s*[0-9.]+\s*(B|[KMGT]iB|[kKMGT]B|[kKMGT])\s*$"}),
             Kind::OneOf(words) => json!({"enum": words}),
             Kind::List(kind) => json!({"type": "array", "items": kind.schema()}),
-            Kind::Variables => json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}),
+            Kind::Variables => {
+                json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}})
+            }
             Kind::Mapping(keys) => object(keys),
             Kind::Either(kinds) => json!({"anyOf": kinds.iter().map(Kind::schema).collect::<Vec<_>>()}),
         }
@@ -309,7 +408,10 @@ pub fn value(top: &Node, path: &[&str]) -> Node {
         default = key.default;
         keys = match &key.kind {
             Kind::Mapping(keys) => keys,
-            Kind::Either(kinds) => kinds.iter().find_map(|kind| if let Kind::Mapping(keys) = kind { Some(*keys) } else { None }).unwrap_or(&[]),
+            Kind::Either(kinds) => kinds
+                .iter()
+                .find_map(|kind| if let Kind::Mapping(keys) = kind { Some(*keys) } else { None })
+                .unwrap_or(&[]),
             _ => &[],
         };
     }
@@ -336,7 +438,11 @@ pub fn json_schema() -> Json {
     if let Some(map) = schema.as_object_mut() {
         map.shift_insert(0, "$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
         map.shift_insert(1, "title".to_owned(), json!("crash.yaml"));
-        map.shift_insert(2, "description".to_owned(), json!("A program that dies with a CUDA device-side assert, for reduce."));
+        map.shift_insert(
+            2,
+            "description".to_owned(),
+            json!("A program that dies with a CUDA device-side assert, for reduce."),
+        );
     }
     schema
 }
@@ -365,7 +471,9 @@ fn to_json(node: &Node) -> Json {
         Value::Float(value) => json!(value),
         Value::Text(text) => json!(text),
         Value::List(items) => items.iter().map(to_json).collect(),
-        Value::Mapping(entries) => Json::Object(entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.value))).collect()),
+        Value::Mapping(entries) => {
+            Json::Object(entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.value))).collect())
+        }
     }
 }
 
@@ -383,7 +491,12 @@ mod tests {
             for text in key.supported.unwrap_or_default() {
                 key.kind.check(&parsed(text)).unwrap();
             }
-            assert!(!key.doc.ends_with('.') && key.doc.chars().next().unwrap().is_lowercase() || key.doc.starts_with(char::is_numeric), "{}", key.name);
+            assert!(
+                !key.doc.ends_with('.') && key.doc.chars().next().unwrap().is_lowercase()
+                    || key.doc.starts_with(char::is_numeric),
+                "{}",
+                key.name
+            );
             if let Kind::Mapping(keys) = key.kind {
                 check_table(keys);
             }

@@ -194,7 +194,11 @@ impl Shell<'_> {
                 };
                 self.cwd = globs::normal(&self.cwd.join(target));
             }
-            "set" if args.iter().all(|arg| arg.starts_with(['-', '+']) && arg != "--" && arg != "-" || arg == "pipefail") => {
+            "set"
+                if args
+                    .iter()
+                    .all(|arg| arg.starts_with(['-', '+']) && arg != "--" && arg != "-" || arg == "pipefail") =>
+            {
                 if args.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains('a')) {
                     return Err(dynamic("`set -a`"));
                 }
@@ -207,14 +211,17 @@ impl Shell<'_> {
             "set" | "eval" | "read" | "alias" | "pushd" | "popd" | "getopts" | "mapfile" | "let" => {
                 return Err(dynamic(&format!("`{name}`")));
             }
-            "module" | "conda" | "mamba" | "micromamba" | "pyenv" if matches!(args.first().map(String::as_str), Some("activate" | "load" | "shell")) => {
+            "module" | "conda" | "mamba" | "micromamba" | "pyenv"
+                if matches!(args.first().map(String::as_str), Some("activate" | "load" | "shell")) =>
+            {
                 return Err(dynamic(&format!("`{name} {}`", args[0])));
             }
             "[" | "test" => return Err(dynamic("a condition")),
             "exit" | "return" => return Ok(Flow::Exit),
             // Only redirects what follows.
             "exec" if args.is_empty() => {}
-            ":" | "true" | "echo" | "printf" | "trap" | "wait" | "ulimit" | "umask" | "hash" | "shopt" | "sleep" | "mkdir" | "date" => {}
+            ":" | "true" | "echo" | "printf" | "trap" | "wait" | "ulimit" | "umask" | "hash" | "shopt" | "sleep"
+            | "mkdir" | "date" => {}
             _ => {
                 let is_last = name == "exec";
                 self.start(&fields, prefix, has_input)?;
@@ -259,7 +266,9 @@ impl Shell<'_> {
         for (name, value) in &self.vars {
             match value {
                 // A variable that the user's environment has is exported already.
-                Some(value) if self.surroundings.vars.contains_key(name) => drop(prefix.env.insert(name.clone(), value.clone())),
+                Some(value) if self.surroundings.vars.contains_key(name) => {
+                    drop(prefix.env.insert(name.clone(), value.clone()))
+                }
                 Some(_) => {}
                 None => drop(prefix.unset.insert(name.clone())),
             }
@@ -269,20 +278,27 @@ impl Shell<'_> {
         match understand(words, prefix, &path, self.surroundings) {
             Ok(Meaning::Python(_)) if has_input => self.last = Some(Err(Refusal::StandardInput)),
             Ok(Meaning::Python(found)) => self.last = Some(Ok(found)),
-            Ok(Meaning::Query(refusal)) => drop(self.skipped.get_or_insert(refusal)),
+            Ok(Meaning::Query(refusal)) => self.skip(refusal),
             Ok(Meaning::Script(call)) => self.follow(call)?,
-            Err(refusal @ (Refusal::NotPython(_) | Refusal::Missing(_))) if self.level > 0 => drop(self.skipped.get_or_insert(refusal)),
-            Err(refusal @ Refusal::NotPython(_)) => drop(self.skipped.get_or_insert(refusal)),
+            // Other programs do not matter to a script, nor do those that an earlier step makes.
+            Err(refusal @ Refusal::NotPython(_)) => self.skip(refusal),
+            Err(refusal @ Refusal::Missing(_)) if self.level > 0 => self.skip(refusal),
             Err(refusal) => self.last = Some(Err(refusal)),
         }
         Ok(())
+    }
+
+    /// Notes why a command was passed over, if it is the first.
+    fn skip(&mut self, refusal: Refusal) {
+        self.skipped.get_or_insert(refusal);
     }
 
     fn follow(&mut self, call: ShellCall) -> Result<(), Stop> {
         if self.level >= DEPTH {
             return Err(Stop::Dynamic(format!("{}: scripts start scripts more than {DEPTH} deep", call.zero)));
         }
-        let mut vars: BTreeMap<String, Option<String>> = call.prefix.unset.into_iter().map(|name| (name, None)).collect();
+        let mut vars: BTreeMap<String, Option<String>> =
+            call.prefix.unset.into_iter().map(|name| (name, None)).collect();
         let exported = call.prefix.env.keys().cloned().collect();
         vars.extend(call.prefix.env.into_iter().map(|(name, value)| (name, Some(value))));
         let mut child = Shell {
@@ -300,7 +316,7 @@ impl Shell<'_> {
         if child.last.is_some() {
             self.last = child.last;
         }
-        let skipped = child.skipped.unwrap_or_else(|| Refusal::NotPython(child.zero));
+        let skipped = child.skipped.unwrap_or(Refusal::NotPython(child.zero));
         self.skipped.get_or_insert(skipped);
         Ok(())
     }
@@ -308,7 +324,8 @@ impl Shell<'_> {
 
 /// Words that make a script more than a list of commands.
 const DYNAMIC: &[&str] = &[
-    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function", "[[", "{", "}", "!", "coproc",
+    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function",
+    "[[", "{", "}", "!", "coproc",
 ];
 
 /// `NAME=value` in front of a command.

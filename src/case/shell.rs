@@ -189,9 +189,15 @@ impl Lexer {
                 self.at += 1;
             }
             let word = self.target()?;
-            let end: String = word.parts.iter().map(|part| match part {
-                Part::Plain(text) | Part::Quoted(text) | Part::Parameter(text, _) | Part::Output(text, _) => text.as_str(),
-            }).collect();
+            let end: String = word
+                .parts
+                .iter()
+                .map(|part| match part {
+                    Part::Plain(text) | Part::Quoted(text) | Part::Parameter(text, _) | Part::Output(text, _) => {
+                        text.as_str()
+                    }
+                })
+                .collect();
             self.bodies.push(end);
             return Ok(TokenKind::Input(word));
         }
@@ -357,11 +363,13 @@ mod tests {
             TokenKind::Word(word) => Some(word),
             _ => None,
         });
-        let text = |word: Word| word.parts.into_iter().map(|part| match part {
-            Part::Plain(text) | Part::Quoted(text) => text,
-            Part::Parameter(text, _) => format!("<{text}>"),
-            Part::Output(text, _) => format!("({text})"),
-        });
+        let text = |word: Word| {
+            word.parts.into_iter().map(|part| match part {
+                Part::Plain(text) | Part::Quoted(text) => text,
+                Part::Parameter(text, _) => format!("<{text}>"),
+                Part::Output(text, _) => format!("({text})"),
+            })
+        };
         words.map(|word| text(word).collect()).collect()
     }
 

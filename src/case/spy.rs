@@ -29,7 +29,17 @@ pub struct Spy {
 
 /// Names that a script may start Python by.
 const STANDINS: &[&str] = &[
-    "python", "python3", "python3.8", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14", "torchrun", "accelerate",
+    "python",
+    "python3",
+    "python3.8",
+    "python3.9",
+    "python3.10",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "python3.14",
+    "torchrun",
+    "accelerate",
 ];
 
 /// Stands in for Python on `PATH`. A record is: working folder, count of words, words, then the environment; all end with NUL.
@@ -183,7 +193,11 @@ impl Spy {
             let Ok(bytes) = std::fs::read(record.join("record")) else { continue };
             if let Some(record) = Record::parse(&bytes) {
                 let prefix = record.prefix(folder, surroundings);
-                let path = prefix.env.get("PATH").map_or_else(|| surroundings.var("PATH").unwrap_or_default(), String::as_str).to_owned();
+                let path = prefix
+                    .env
+                    .get("PATH")
+                    .map_or_else(|| surroundings.var("PATH").unwrap_or_default(), String::as_str)
+                    .to_owned();
                 match understand(&record.words, prefix, &path, surroundings) {
                     Ok(Meaning::Python(found)) => last = Some(Ok(found)),
                     Ok(Meaning::Query(_) | Meaning::Script(_)) => {}
@@ -194,7 +208,8 @@ impl Spy {
         match last {
             Some(Ok(found)) => place(*found, case).map_err(refused),
             Some(Err(refusal)) => Err(refused(refusal)),
-            None => Err(refused(Refusal::NotPython(case.command.text.clone())).hint(format!("it was run, since reading it was not enough: {}", self.reason))),
+            None => Err(refused(Refusal::NotPython(case.command.text.clone()))
+                .hint(format!("it was run, since reading it was not enough: {}", self.reason))),
         }
     }
 }
@@ -212,7 +227,8 @@ impl Record {
         let cwd = PathBuf::from(parts.next()?);
         let count: usize = parts.next()?.parse().ok()?;
         let words: Vec<String> = parts.by_ref().take(count).collect();
-        let env = parts.filter_map(|part| part.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let env =
+            parts.filter_map(|part| part.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())));
         (words.len() == count).then(|| Record { cwd, words, env: env.collect() })
     }
 

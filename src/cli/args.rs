@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
-use crate::case::{Case, Device};
 use crate::case::quantity::{parse_count, parse_duration};
+use crate::case::{Case, Device};
 use crate::signature::Match;
 
 /// Reduce a program that dies with a CUDA device-side assert to the smallest program that still dies the same way.
@@ -306,7 +306,10 @@ impl RunningArgs {
 fn parse_seed(text: &str) -> Result<Seed, String> {
     match text {
         "none" => Ok(Seed::Untouched),
-        _ => text.parse().map(Seed::Fixed).map_err(|_| format!("expected a whole number from 0 to {}, or none", u32::MAX)),
+        _ => text
+            .parse()
+            .map(Seed::Fixed)
+            .map_err(|_| format!("expected a whole number from 0 to {}, or none", u32::MAX)),
     }
 }
 

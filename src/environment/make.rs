@@ -48,7 +48,8 @@ pub(super) fn make(
     };
     let written = made.and_then(|()| {
         let text = format!("{}\n", requirements.packages.join("\n"));
-        std::fs::write(folder.join("made"), text).map_err(|source| EnvironmentError::Cache { path: folder.clone(), source })
+        std::fs::write(folder.join("made"), text)
+            .map_err(|source| EnvironmentError::Cache { path: folder.clone(), source })
     });
     match written {
         Ok(()) => Ok(python),
@@ -134,7 +135,8 @@ fn with_uv(uv: &Path, requirements: &Requirements, folder: &Path) -> Result<(), 
     }
     venv.push(folder.into());
     step("uv venv", Spawn::new(venv), folder)?;
-    let mut install = vec![uv.as_os_str().to_owned(), "pip".into(), "install".into(), "--quiet".into(), "--python".into()];
+    let mut install =
+        vec![uv.as_os_str().to_owned(), "pip".into(), "install".into(), "--quiet".into(), "--python".into()];
     install.push(folder.join("bin/python").into());
     install_from(install, "uv pip install", requirements, folder)
 }

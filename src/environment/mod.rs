@@ -154,12 +154,15 @@ impl EnvironmentError {
     /// The ways out, a line each.
     pub fn hints(&self) -> Vec<String> {
         let name_one = "name an interpreter in crash.yaml: `python: path/to/bin/python`".to_owned();
-        let make_one = "or let one be made: `python: {version: \"3.11\", requirements: [torch==2.11.0, numpy]}`".to_owned();
+        let make_one =
+            "or let one be made: `python: {version: \"3.11\", requirements: [torch==2.11.0, numpy]}`".to_owned();
         let activate = "or activate the environment that the command runs in".to_owned();
         match self {
             EnvironmentError::NotFound(_) | EnvironmentError::NoTorch { .. } => vec![name_one, activate, make_one],
             EnvironmentError::NoAnswer { .. } | EnvironmentError::TooOld { .. } => vec![name_one, make_one],
-            EnvironmentError::NotMade { .. } => vec!["check python.version and python.requirements in crash.yaml".to_owned(), name_one],
+            EnvironmentError::NotMade { .. } => {
+                vec!["check python.version and python.requirements in crash.yaml".to_owned(), name_one]
+            }
             EnvironmentError::Cache { .. } => vec!["REDUCE_CACHE_DIR names another cache folder".to_owned()],
             EnvironmentError::Process(_) => Vec::new(),
         }
@@ -198,7 +201,9 @@ pub fn require_torch(python: &Python) -> Result<&Torch, EnvironmentError> {
 fn by_name(named: &Interpreter, folder: &Path, surroundings: &Surroundings) -> Result<PathBuf, EnvironmentError> {
     match named {
         Interpreter::Path(path) if path.is_file() => Ok(path.clone()),
-        Interpreter::Path(path) => Err(EnvironmentError::NotFound(format!("the command names {}, which is not there", path.display()))),
+        Interpreter::Path(path) => {
+            Err(EnvironmentError::NotFound(format!("the command names {}, which is not there", path.display())))
+        }
         Interpreter::Unnamed => default(surroundings),
         Interpreter::Named(name) if name == "python" || name == "python3" => {
             let active = surroundings.virtual_env().map(|prefix| prefix.join("bin").join(name));
@@ -250,7 +255,10 @@ fn project(tool: &str, start: &Path, folder: &Path, surroundings: &Surroundings)
         None if tool == "uv" => default(surroundings),
         _ => {
             let make = if tool == "uv" { "uv sync" } else { "poetry install" };
-            Err(EnvironmentError::NotFound(format!("`{tool} run` has no environment for {} yet (`{make}` makes it)", start.display())))
+            Err(EnvironmentError::NotFound(format!(
+                "`{tool} run` has no environment for {} yet (`{make}` makes it)",
+                start.display()
+            )))
         }
     }
 }

@@ -61,7 +61,8 @@ pub(super) fn probe(executable: &Path) -> Result<Python, EnvironmentError> {
     if !is_new_enough(&version) {
         return Err(EnvironmentError::TooOld { executable: executable.to_path_buf(), version });
     }
-    let torch = text(&answer["torch"]["version"]).map(|version| Torch { version, cuda: text(&answer["torch"]["cuda"]) });
+    let torch =
+        text(&answer["torch"]["version"]).map(|version| Torch { version, cuda: text(&answer["torch"]["cuda"]) });
     Ok(Python {
         executable: executable.to_path_buf(),
         version,

@@ -18,7 +18,8 @@ pub struct Surroundings {
 impl Surroundings {
     /// A snapshot, for example of `std::env::vars_os`; values that are not UTF-8 are left out.
     pub fn new(vars: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>) -> Surroundings {
-        let vars = vars.into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let vars =
+            vars.into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Surroundings { vars: vars.collect() }
     }
 

@@ -138,7 +138,9 @@ impl Node {
             Value::Null => "null".to_owned(),
             Value::Bool(value) => value.to_string(),
             Value::Integer(_) | Value::Float(_) => format!("the number {}", self.raw),
-            Value::Text(text) if text.chars().count() > 60 => format!("\"{}...\"", text.chars().take(57).collect::<String>()),
+            Value::Text(text) if text.chars().count() > 60 => {
+                format!("\"{}...\"", text.chars().take(57).collect::<String>())
+            }
             Value::Text(text) => format!("{text:?}"),
             Value::List(_) => "a list".to_owned(),
             Value::Mapping(_) => "a mapping".to_owned(),
@@ -183,7 +185,11 @@ pub fn one_of(accepted: &[&str]) -> String {
 }
 
 fn range(least: i128, most: i128) -> String {
-    if most >= i128::from(i64::MAX) { format!("a whole number, {least} or more") } else { format!("a whole number from {least} to {most}") }
+    if most >= i128::from(i64::MAX) {
+        format!("a whole number, {least} or more")
+    } else {
+        format!("a whole number from {least} to {most}")
+    }
 }
 
 /// Whether two values are equal, wherever they stand; the order of keys does not count.

@@ -1,5 +1,7 @@
 //! What users write: `crash.yaml`, commands, interpreters, flags; and what they are told when it is wrong.
 
+#![expect(clippy::unwrap_used, reason = "what makes a project for a test may end the test")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,7 +74,9 @@ impl Project {
             Program::Module(name) => vec!["-m".to_owned(), name.clone()],
         };
         let workdir = if invocation.workdir == "." { Vec::new() } else { vec![format!("({})", invocation.workdir)] };
-        let words = [workdir, env, unset, vec![interpreter], invocation.options.clone(), program, invocation.argv.clone()].concat();
+        let words =
+            [workdir, env, unset, vec![interpreter], invocation.options.clone(), program, invocation.argv.clone()]
+                .concat();
         words.join(" ").replace(&root, "ROOT")
     }
 
@@ -82,7 +86,11 @@ impl Project {
 }
 
 fn surroundings() -> Surroundings {
-    Surroundings { vars: BTreeMap::from([("PATH", "/usr/bin:/bin"), ("HOME", "/nobody")].map(|(name, value)| (name.to_owned(), value.to_owned()))) }
+    Surroundings {
+        vars: BTreeMap::from(
+            [("PATH", "/usr/bin:/bin"), ("HOME", "/nobody")].map(|(name, value)| (name.to_owned(), value.to_owned())),
+        ),
+    }
 }
 
 fn train() -> Project {
@@ -143,7 +151,9 @@ fn every_key_of_a_full_crash_yaml_is_read() {
         .unwrap();
     assert_eq!(case.setting.python, Wanted::Path(project.root.join(".venv/bin/python")));
     let sources = case.sources.unwrap();
-    assert!(sources.matches(&project.root.join("src/model.py")) && !sources.matches(&project.root.join("data/labels.csv")));
+    assert!(
+        sources.matches(&project.root.join("src/model.py")) && !sources.matches(&project.root.join("data/labels.csv"))
+    );
     assert_eq!(sources.files(), [project.root.join("src/model.py"), project.root.join("train.py")]);
     assert!(case.keep.matches(&project.root.join("configs/deep/a.yaml")));
     assert_eq!(case.expect.assertion.as_deref(), Some("t >= 0 && t < n_classes"));
@@ -179,16 +189,31 @@ fn a_wrong_value_is_refused_with_line_key_and_what_is_accepted() {
         ("jobs: many", "crash.yaml:2: jobs: expected auto or a whole number from 1 to 1024, found \"many\""),
         ("jobs: 0", "crash.yaml:2: jobs: expected auto or a whole number from 1 to 1024, found the number 0"),
         ("timeout: soon", "crash.yaml:2: timeout: expected a duration such as 120s, 30m or 2h or null, found \"soon\""),
-        ("limits: {memory: 16}", "crash.yaml:2: limits.memory: expected a size such as 512MiB or 16GiB or null, found the number 16"),
-        ("limits: {runs: 0}", "crash.yaml:2: limits.runs: expected a whole number, 1 or more or null, found the number 0"),
+        (
+            "limits: {memory: 16}",
+            "crash.yaml:2: limits.memory: expected a size such as 512MiB or 16GiB or null, found the number 16",
+        ),
+        (
+            "limits: {runs: 0}",
+            "crash.yaml:2: limits.runs: expected a whole number, 1 or more or null, found the number 0",
+        ),
         ("env: [A=1]", "crash.yaml:2: env: expected a mapping of names to strings, found a list"),
         ("env: {A: null}", "crash.yaml:2: env.A: expected a string, found null\nan empty variable is \"\""),
-        ("sources: train.py", "crash.yaml:2: sources: expected a list of paths and glob patterns or null, found \"train.py\""),
+        (
+            "sources: train.py",
+            "crash.yaml:2: sources: expected a list of paths and glob patterns or null, found \"train.py\"",
+        ),
         ("sources: [train.py,\n  [x]]", "crash.yaml:3: sources[1]: expected a path or glob pattern, found a list"),
         ("expect: nll", "crash.yaml:2: expect: expected a mapping with assertion, kernel, match, found \"nll\""),
         ("expect: {match: exact}", "crash.yaml:2: expect.match: expected strict, normal or loose, found \"exact\""),
-        ("python: [a]", "crash.yaml:2: python: expected a path, a mapping with version, requirements or null, found a list"),
-        ("python: {requirements: torch}", "crash.yaml:2: python.requirements: expected a list of strings, found \"torch\""),
+        (
+            "python: [a]",
+            "crash.yaml:2: python: expected a path, a mapping with version, requirements or null, found a list",
+        ),
+        (
+            "python: {requirements: torch}",
+            "crash.yaml:2: python.requirements: expected a list of strings, found \"torch\"",
+        ),
         ("python: {version: \"3.11\"}", "crash.yaml:2: python.requirements: missing; it is required"),
         (
             "python: {version: 3.10, requirements: []}",
@@ -206,7 +231,10 @@ fn a_wrong_value_is_refused_with_line_key_and_what_is_accepted() {
         let shown = refused(&format!("command: python train.py\n{line}\n"));
         assert!(shown == message || shown.starts_with(&format!("{message}\ndid you mean")), "{line}\n{shown}");
     }
-    assert_eq!(refused("command: 3\n"), "crash.yaml:1: command: expected a string, found the number 3\nput it in quotes: \"3\"");
+    assert_eq!(
+        refused("command: 3\n"),
+        "crash.yaml:1: command: expected a string, found the number 3\nput it in quotes: \"3\""
+    );
     assert_eq!(refused("command: [python, x.py]\n"), "crash.yaml:1: command: expected a string, found a list");
     assert_eq!(refused("workdir: .\n"), "crash.yaml: command: missing; it is required");
 }
@@ -232,7 +260,10 @@ fn a_file_that_cannot_be_read_is_named() {
     let project = train();
     let missing = project.root.join("no.yaml");
     assert_eq!(case::read(&missing).unwrap_err().to_string(), format!("{}: no such file", missing.display()));
-    assert_eq!(case::read(&project.root).unwrap_err().to_string(), format!("{}: is a folder, not a file", project.root.display()));
+    assert_eq!(
+        case::read(&project.root).unwrap_err().to_string(),
+        format!("{}: is a folder, not a file", project.root.display())
+    );
     let latin = project.root.join("latin.yaml");
     std::fs::write(&latin, b"command: python train.py\n# caf\xe9\n").unwrap();
     assert_eq!(case::read(&latin).unwrap_err().to_string(), format!("{}:2: not UTF-8 text", latin.display()));
@@ -245,13 +276,25 @@ fn a_file_that_cannot_be_read_is_named() {
 fn a_missing_file_is_refused_with_the_line_and_key_that_name_it() {
     let project = train();
     let first = |text: &str| project.case(text).unwrap_err().to_string();
-    assert_eq!(first("command: python train.py\nsources:\n  - train.py\n  - tain.py\n"), "crash.yaml:4: sources[1]: no such file: tain.py");
+    assert_eq!(
+        first("command: python train.py\nsources:\n  - train.py\n  - tain.py\n"),
+        "crash.yaml:4: sources[1]: no such file: tain.py"
+    );
     assert_eq!(first("command: python train.py\ndata: [\"*.npy\"]\n"), "crash.yaml:2: data[0]: matches no file: *.npy");
     assert_eq!(first("command: python train.py\nworkdir: nowhere\n"), "crash.yaml:2: workdir: no such folder: nowhere");
     assert_eq!(first("command: python train.py\nworkdir: train.py\n"), "crash.yaml:2: workdir: not a folder: train.py");
-    assert_eq!(first("command: python train.py\npython: .venv/bin/python\n"), "crash.yaml:2: python: no such interpreter: .venv/bin/python");
-    assert_eq!(first("command: python train.py\nsandbox: {write: [/no/such]}\n"), "crash.yaml:2: sandbox.write[0]: no such file or folder: /no/such");
-    assert_eq!(first("command: python train.py\nkeep: [\"a[\"]\n").split("pattern").next().unwrap(), "crash.yaml:2: keep[0]: not a glob ");
+    assert_eq!(
+        first("command: python train.py\npython: .venv/bin/python\n"),
+        "crash.yaml:2: python: no such interpreter: .venv/bin/python"
+    );
+    assert_eq!(
+        first("command: python train.py\nsandbox: {write: [/no/such]}\n"),
+        "crash.yaml:2: sandbox.write[0]: no such file or folder: /no/such"
+    );
+    assert_eq!(
+        first("command: python train.py\nkeep: [\"a[\"]\n").split("pattern").next().unwrap(),
+        "crash.yaml:2: keep[0]: not a glob "
+    );
     assert_eq!(project.refusal("python tain.py"), "crash.yaml:1: command: no such file: tain.py");
     assert_eq!(project.refusal("bash run.sh"), "crash.yaml:1: command: no such file: run.sh");
 }
@@ -259,13 +302,22 @@ fn a_missing_file_is_refused_with_the_line_and_key_that_name_it() {
 #[test]
 fn keys_of_later_versions_are_checked_and_said_to_be_unsupported() {
     let cases = [
-        ("sanitizer: memcheck", "crash.yaml:2: sanitizer: `memcheck` is not supported in this version\nsupported: none"),
+        (
+            "sanitizer: memcheck",
+            "crash.yaml:2: sanitizer: `memcheck` is not supported in this version\nsupported: none",
+        ),
         ("gpus: [0, 1]", "crash.yaml:2: gpus: this value is not supported in this version\nsupported: [0]"),
         ("strategy: quick", "crash.yaml:2: strategy: `quick` is not supported in this version\nsupported: default"),
-        ("screen: emulated", "crash.yaml:2: screen: `emulated` is not supported in this version\nsupported: auto or none"),
+        (
+            "screen: emulated",
+            "crash.yaml:2: screen: `emulated` is not supported in this version\nsupported: auto or none",
+        ),
         ("gpus_per_trial: 2", "crash.yaml:2: gpus_per_trial: `2` is not supported in this version\nsupported: 1"),
         ("cluster: slurm", "crash.yaml:2: cluster: `slurm` is not supported in this version\nsupported: null"),
-        ("sanitizer: valgrind", "crash.yaml:2: sanitizer: expected none, memcheck, racecheck, initcheck or synccheck, found \"valgrind\""),
+        (
+            "sanitizer: valgrind",
+            "crash.yaml:2: sanitizer: expected none, memcheck, racecheck, initcheck or synccheck, found \"valgrind\"",
+        ),
     ];
     for (line, message) in cases {
         assert_eq!(refused(&format!("command: python train.py\n{line}\n")), message);
@@ -280,13 +332,19 @@ fn python_commands_of_every_usual_form_are_understood() {
         ("python3 train.py 'a b' \"c d\"", "python3 train.py a b c d"),
         ("python -u -m pkg.mod --x 1", "python -u -m pkg.mod --x 1"),
         ("python -um pkg.mod", "python -u -m pkg.mod"),
-        ("python -O -W ignore -Xdev -X importtime train.py -c 3", "python -O -W ignore -X dev -X importtime train.py -c 3"),
+        (
+            "python -O -W ignore -Xdev -X importtime train.py -c 3",
+            "python -O -W ignore -X dev -X importtime train.py -c 3",
+        ),
         ("python3.11 ./train.py", "python3.11 ./train.py"),
         ("/opt/x/bin/python train.py", "/opt/x/bin/python train.py"),
         ("bin/python3 train.py", "ROOT/bin/python3 train.py"),
         ("LR=1 B='x y' python train.py", "B=x y LR=1 python train.py"),
         ("env -u LANG A=1 python train.py", "A=1 -LANG python train.py"),
-        ("CUDA_VISIBLE_DEVICES=0 nohup nice -n 5 time timeout -k 3 60 stdbuf -oL python train.py", "CUDA_VISIBLE_DEVICES=0 python train.py"),
+        (
+            "CUDA_VISIBLE_DEVICES=0 nohup nice -n 5 time timeout -k 3 60 stdbuf -oL python train.py",
+            "CUDA_VISIBLE_DEVICES=0 python train.py",
+        ),
         ("cd src && python run.py", "(src) python run.py"),
         ("cd src; python ../scripts/x.py", "(src) python ../scripts/x.py"),
         ("export A=1; B=2; python train.py $A $B \"$C\" ${D:-d e}", "A=1 python train.py 1 2  d e"),
@@ -311,25 +369,51 @@ fn python_commands_of_every_usual_form_are_understood() {
 
 #[test]
 fn launchers_give_the_environment_of_the_only_rank() {
-    let project = Project::new(&[("train.py", "parser.add_argument('--local_rank')"), ("new.py", "parser.add_argument('--local-rank')"), ("acc.yaml", "mixed_precision: bf16\nnum_processes: 4\n")]);
+    let project = Project::new(&[
+        ("train.py", "parser.add_argument('--local_rank')"),
+        ("new.py", "parser.add_argument('--local-rank')"),
+        ("acc.yaml", "mixed_precision: bf16\nnum_processes: 4\n"),
+    ]);
     let one = project.invocation("torchrun --nproc-per-node=1 train.py --lr 1");
-    assert_eq!((one.program, one.argv, one.ranks), (Program::Script("train.py".to_owned()), vec!["--lr".to_owned(), "1".to_owned()], Some(Ranks::Count(1))));
-    for (name, value) in [("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")] {
+    assert_eq!(
+        (one.program, one.argv, one.ranks),
+        (Program::Script("train.py".to_owned()), vec!["--lr".to_owned(), "1".to_owned()], Some(Ranks::Count(1)))
+    );
+    for (name, value) in [
+        ("RANK", "0"),
+        ("LOCAL_RANK", "0"),
+        ("WORLD_SIZE", "1"),
+        ("LOCAL_WORLD_SIZE", "1"),
+        ("MASTER_ADDR", "127.0.0.1"),
+        ("MASTER_PORT", "29500"),
+    ] {
         assert_eq!(one.env.get(name).map(String::as_str), Some(value), "{name}");
     }
-    let many = project.invocation("MASTER_PORT=1234 python -m torch.distributed.run --standalone --nproc_per_node 8 --rdzv-id 3 train.py");
-    assert_eq!((many.ranks, many.env["MASTER_PORT"].as_str(), many.env["WORLD_SIZE"].as_str()), (Some(Ranks::Count(8)), "1234", "1"));
+    let many = project.invocation(
+        "MASTER_PORT=1234 python -m torch.distributed.run --standalone --nproc_per_node 8 --rdzv-id 3 train.py",
+    );
+    assert_eq!(
+        (many.ranks, many.env["MASTER_PORT"].as_str(), many.env["WORLD_SIZE"].as_str()),
+        (Some(Ranks::Count(8)), "1234", "1")
+    );
     assert_eq!(many.interpreter, Interpreter::Named("python".to_owned()));
     assert_eq!(project.invocation("torchrun --nproc-per-node gpu -m pkg.train").ranks, Some(Ranks::EachDevice));
     assert_eq!(project.invocation("torchrun --no-python python -u train.py").options, ["-u"]);
-    assert_eq!(project.invocation("python -m torch.distributed.launch --nproc_per_node=2 train.py a").argv, ["--local_rank=0", "a"]);
+    assert_eq!(
+        project.invocation("python -m torch.distributed.launch --nproc_per_node=2 train.py a").argv,
+        ["--local_rank=0", "a"]
+    );
     assert_eq!(project.invocation("python -m torch.distributed.launch new.py").argv, ["--local-rank=0"]);
     assert_eq!(project.invocation("python -m torch.distributed.launch --use-env new.py a").argv, ["a"]);
-    let accelerate = project.invocation("accelerate launch --multi_gpu --config_file acc.yaml --num_machines 1 train.py --x");
+    let accelerate =
+        project.invocation("accelerate launch --multi_gpu --config_file acc.yaml --num_machines 1 train.py --x");
     assert_eq!((accelerate.argv, accelerate.ranks), (vec!["--x".to_owned()], Some(Ranks::Count(4))));
     assert_eq!(accelerate.env["ACCELERATE_MIXED_PRECISION"], "bf16");
     assert!(!accelerate.env.contains_key("RANK"));
-    assert_eq!(project.invocation("uv run torchrun --nproc-per-node=1 train.py").interpreter, Interpreter::Project { tool: "uv", folder: project.root.clone() });
+    assert_eq!(
+        project.invocation("uv run torchrun --nproc-per-node=1 train.py").interpreter,
+        Interpreter::Project { tool: "uv", folder: project.root.clone() }
+    );
 }
 
 #[test]
@@ -359,12 +443,21 @@ fn shell_scripts_are_followed_to_their_last_python_program() {
     let long = "CUDA_VISIBLE_DEVICES=0 OMP_NUM_THREADS=4 python -u train.py --lr 0.1 --data ROOT/data set --epochs 3";
     assert_eq!(project.shown("bash train.sh --epochs 3"), long);
     assert_eq!(project.shown("./train.sh --epochs 3"), long);
-    assert_eq!(project.shown("LR=5 bash -x train.sh"), "CUDA_VISIBLE_DEVICES=0 LR=5 OMP_NUM_THREADS=4 python -u train.py --lr 5 --data ROOT/data set");
+    assert_eq!(
+        project.shown("LR=5 bash -x train.sh"),
+        "CUDA_VISIBLE_DEVICES=0 LR=5 OMP_NUM_THREADS=4 python -u train.py --lr 5 --data ROOT/data set"
+    );
     assert_eq!(project.shown("bash sub/own.sh 'a b'"), "(sub) python deep.py x a b");
     assert_eq!(project.shown("./x.sh a 'b c'"), "python train.py 2");
-    assert_eq!(project.invocation("bash active.sh").interpreter, Interpreter::Path(project.root.join("envs/a/bin/python")));
+    assert_eq!(
+        project.invocation("bash active.sh").interpreter,
+        Interpreter::Path(project.root.join("envs/a/bin/python"))
+    );
     assert_eq!(project.shown("./train --x"), "python3 -u ./train --x");
-    assert_eq!(project.refusal("./bare.py"), "crash.yaml:1: command: ./bare.py has no `#!` line, so that a shell would not start Python");
+    assert_eq!(
+        project.refusal("./bare.py"),
+        "crash.yaml:1: command: ./bare.py has no `#!` line, so that a shell would not start Python"
+    );
     assert_eq!(project.refusal("bash none.sh"), "crash.yaml:1: command: not a Python command: `bash none.sh`");
     match project.resolve("bash loop.sh").unwrap() {
         Resolved::Spy(spy) => assert_eq!(spy.reason, "loop.sh line 1: `for`"),
@@ -401,6 +494,79 @@ fn commands_that_are_not_python_are_refused_with_the_reason() {
 }
 
 #[test]
+fn no_text_makes_reading_panic() {
+    let project = Project::new(&[("a.sh", "python x.py\n"), ("x.py", "")]);
+    let pieces = [
+        "python",
+        "x.py",
+        " ",
+        "\n",
+        "'",
+        "\"",
+        "\\",
+        "$",
+        "${",
+        "}",
+        "$(",
+        ")",
+        "(",
+        "|",
+        "&",
+        ";",
+        "<",
+        ">",
+        "<<",
+        "-",
+        "--",
+        "=",
+        "~",
+        "*",
+        "[",
+        "]",
+        "{",
+        ",",
+        "#",
+        "é",
+        "\u{0}",
+        "A=1",
+        "-m",
+        "-c",
+        "bash",
+        "a.sh",
+        "env",
+        "uv",
+        "run",
+        "torchrun",
+        "cd",
+        "..",
+        "/",
+        "@",
+        "1",
+        ":-",
+        "command: ",
+        "- ",
+        "&a ",
+        "*a",
+        "!",
+        "\t",
+    ];
+    // A fixed walk: the same texts each time.
+    let mut state = 12345_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    for _ in 0..4000 {
+        let length = 1 + next() % 12;
+        let text: String = (0..length).map(|_| pieces[next() % pieces.len()]).collect();
+        let _ = case::parse(&text, "crash.yaml", &project.root);
+        if let Ok(case) = project.case(&format!("command: {}", serde_json::to_string(&text).unwrap())) {
+            let _ = case::resolve(&case, &surroundings());
+        }
+    }
+}
+
+#[test]
 fn a_script_that_only_running_tells_is_run_with_stand_ins_for_python() {
     let python = test_python();
     let project = Project::new(&[
@@ -423,28 +589,45 @@ fn a_script_that_only_running_tells_is_run_with_stand_ins_for_python() {
         let folder = tempfile::tempdir().unwrap();
         let mut spawn = spy.prepare(folder.path(), &surroundings).unwrap();
         spawn.unset = std::env::vars().map(|(name, _)| name).filter(|name| name != "PATH").collect();
-        spawn.env.extend(surroundings.vars.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| (name.clone(), value.clone())));
+        spawn.env.extend(
+            surroundings
+                .vars
+                .iter()
+                .filter(|(name, _)| *name != "PATH")
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
         let output = process::run(&spawn, Duration::from_secs(60)).unwrap();
         assert_eq!(output.end, process::End::Exited(0), "{}", output.stderr);
         spy.read(folder.path(), &case, &surroundings)
     };
     assert_eq!(project.line(&spied("loop.sh").unwrap()), "MODE=a b -GONE python train.py --seed 2 x y");
     let by_path = spied("path.sh").unwrap();
-    assert_eq!((by_path.workdir.as_str(), &by_path.program, by_path.argv.as_slice()), ("sub", &Program::Script("x.py".to_owned()), ["1".to_owned()].as_slice()));
+    assert_eq!(
+        (by_path.workdir.as_str(), &by_path.program, by_path.argv.as_slice()),
+        ("sub", &Program::Script("x.py".to_owned()), ["1".to_owned()].as_slice())
+    );
     assert_eq!(by_path.options, ["-u"]);
     let ranks = spied("dist.sh").unwrap();
     assert_eq!((ranks.ranks, ranks.env["WORLD_SIZE"].as_str()), (Some(Ranks::Count(2)), "1"));
-    assert_eq!(spied("quiet.sh").unwrap_err().to_string(), "crash.yaml:1: command: not a Python command: `bash quiet.sh`");
+    assert_eq!(
+        spied("quiet.sh").unwrap_err().to_string(),
+        "crash.yaml:1: command: not a Python command: `bash quiet.sh`"
+    );
     assert!(!project.root.join("ran").exists(), "a stand-in ran the program");
 }
 
 /// An interpreter to try things with; the tests need one.
 fn test_python() -> PathBuf {
     let home = std::env::var("HOME").unwrap_or_default();
-    std::env::var("REDUCE_TEST_PYTHON").map_or_else(|_| Path::new(&home).join(".cache/reduce/test/torch-2.11.0/bin/python"), PathBuf::from)
+    std::env::var("REDUCE_TEST_PYTHON")
+        .map_or_else(|_| Path::new(&home).join(".cache/reduce/test/torch-2.11.0/bin/python"), PathBuf::from)
 }
 
-fn find(wanted: &Wanted, named: &Interpreter, surroundings: &Surroundings) -> Result<environment::Python, EnvironmentError> {
+fn find(
+    wanted: &Wanted,
+    named: &Interpreter,
+    surroundings: &Surroundings,
+) -> Result<environment::Python, EnvironmentError> {
     environment::find(wanted, named, Path::new("/"), surroundings, &mut |_| {})
 }
 
@@ -484,7 +667,12 @@ fn no_interpreter_or_no_torch_says_how_to_name_one() {
     assert_eq!(error.to_string(), "no interpreter: the command names `python3.99`, which is not on PATH");
     let error = find(&Wanted::Path(PathBuf::from("/bin/true")), &Interpreter::Unnamed, &nowhere).unwrap_err();
     assert_eq!(error.to_string(), "/bin/true does not answer: it is no Python interpreter");
-    let bare = environment::Python { executable: PathBuf::from("/x/python"), version: "3.11.7".to_owned(), prefix: PathBuf::new(), torch: None };
+    let bare = environment::Python {
+        executable: PathBuf::from("/x/python"),
+        version: "3.11.7".to_owned(),
+        prefix: PathBuf::new(),
+        torch: None,
+    };
     let error = environment::require_torch(&bare).unwrap_err();
     assert_eq!(error.to_string(), "/x/python has no torch");
     assert!(error.hints().iter().any(|hint| hint.contains("requirements: [torch==")), "{:?}", error.hints());
@@ -497,15 +685,29 @@ fn an_environment_is_made_once_and_a_half_made_one_is_never_used() {
     here.vars.insert("REDUCE_CACHE_DIR".to_owned(), cache.path().to_string_lossy().into_owned());
     // Without uv, which is not everywhere; and without the environment that the tests may run in.
     here.vars.remove("VIRTUAL_ENV");
-    let folders: Vec<&str> = here.vars["PATH"].split(':').filter(|folder| !Path::new(folder).join("uv").exists()).collect();
+    let folders: Vec<&str> =
+        here.vars["PATH"].split(':').filter(|folder| !Path::new(folder).join("uv").exists()).collect();
     let path = folders.join(":");
     here.vars.insert("PATH".to_owned(), path);
     let wanted = Wanted::Made(Requirements { version: None, packages: Vec::new() });
     let make = |notices: &mut Vec<Notice>| {
-        environment::find(&wanted, &Interpreter::Unnamed, Path::new("/"), &here, &mut |notice| notices.push(notice)).unwrap()
+        environment::find(&wanted, &Interpreter::Unnamed, Path::new("/"), &here, &mut |notice| notices.push(notice))
+            .unwrap()
     };
-    let mut notices = Vec::new();
-    let first = make(&mut notices);
+    // Two runs at once: one makes it, the other waits.
+    let (first, mut notices) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut notices = Vec::new();
+            (make(&mut notices), notices)
+        });
+        let mut notices = Vec::new();
+        let first = make(&mut notices);
+        let (second, others) = other.join().unwrap();
+        assert_eq!(first, second);
+        notices.extend(others);
+        (first, notices)
+    });
+    notices.retain(|notice| matches!(notice, Notice::Making { .. }));
     let [Notice::Making { folder, by: "pip" }] = notices.as_slice() else { panic!("{notices:?}") };
     assert!(first.executable.starts_with(cache.path()) && first.prefix == *folder && first.torch.is_none());
     let folder = folder.clone();
@@ -534,7 +736,8 @@ fn a_package_that_cannot_be_installed_leaves_no_environment() {
     let wanted = Wanted::Made(Requirements { version: None, packages: vec![package] });
     let error = find(&wanted, &Interpreter::Unnamed, &here).unwrap_err();
     assert!(error.to_string().starts_with("cannot make the environment: "), "{error}");
-    let left: Vec<_> = std::fs::read_dir(cache.path().join("environments")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(cache.path().join("environments")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.to_string_lossy().ends_with(".lock")), "{left:?}");
 }
 
@@ -548,16 +751,26 @@ fn a_case_needs_no_sub_command_and_a_command_stands_behind_two_dashes() {
     let reduce = &args.reduce;
     assert!(args.command.is_none() && reduce.resume && reduce.output.json);
     assert_eq!(reduce.case.as_deref(), Some(Path::new("crash.yaml")));
-    assert_eq!((reduce.running.jobs, reduce.running.device, reduce.running.seed), (Some(4), Some(Device::Emulated), Some(Seed::Untouched)));
+    assert_eq!(
+        (reduce.running.jobs, reduce.running.device, reduce.running.seed),
+        (Some(4), Some(Device::Emulated), Some(Seed::Untouched))
+    );
     let mut case = train().case("command: python train.py\nseed: 3\nlimits: {time: 5m}\n").unwrap();
     reduce.apply(&mut case);
     assert_eq!((case.setting.pins.seed, case.setting.device, case.jobs), (None, Device::Emulated, Some(4)));
-    assert_eq!((case.limits.time, case.limits.timeout), (Some(Duration::from_secs(3600)), Some(Duration::from_secs(90))));
+    assert_eq!(
+        (case.limits.time, case.limits.timeout),
+        (Some(Duration::from_secs(3600)), Some(Duration::from_secs(90)))
+    );
     let args = parse("--out x -- python train.py --lr 0.1").unwrap();
     assert_eq!(args.reduce.typed, ["python", "train.py", "--lr", "0.1"]);
     assert!(matches!(parse("check crash.yaml -q").unwrap().command, Some(Command::Check(check)) if check.output.quiet));
-    assert!(matches!(parse("init --force -- python x.py").unwrap().command, Some(Command::Init(init)) if init.typed == ["python", "x.py"]));
-    for words in ["replay crash.reduced --device cuda", "schema", "completions bash", "man", "strategies", "strategies default"] {
+    assert!(
+        matches!(parse("init --force -- python x.py").unwrap().command, Some(Command::Init(init)) if init.typed == ["python", "x.py"])
+    );
+    for words in
+        ["replay crash.reduced --device cuda", "schema", "completions bash", "man", "strategies", "strategies default"]
+    {
         assert!(parse(words).unwrap().command.is_some(), "{words}");
     }
 }
@@ -565,7 +778,11 @@ fn a_case_needs_no_sub_command_and_a_command_stands_behind_two_dashes() {
 #[test]
 fn wrong_usage_is_refused_with_what_was_meant() {
     let message = |words: &str| parse(words).unwrap_err().to_string();
-    assert!(message("crash.yaml --devise cuda").contains("a similar argument exists: '--device'"), "{}", message("crash.yaml --devise cuda"));
+    assert!(
+        message("crash.yaml --devise cuda").contains("a similar argument exists: '--device'"),
+        "{}",
+        message("crash.yaml --devise cuda")
+    );
     assert!(message("crash.yaml --timeout soon").contains("expected a duration such as 120s, 30m or 2h"));
     assert!(message("crash.yaml --device gpu").contains("[possible values: auto, cuda, emulated]"));
     assert!(message("crash.yaml --limit-runs 0").contains("expected a whole number, 1 or more"));
@@ -609,8 +826,10 @@ fn the_document_of_crash_yaml_is_what_the_table_of_keys_says() {
 #[test]
 fn the_document_of_exit_codes_is_what_the_program_returns() {
     let (_, text) = document("exit-codes.md");
-    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).collect();
-    let wanted: Vec<String> = ExitCode::ALL.iter().map(|code| format!("| {} | {} |", code.number(), code.meaning())).collect();
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).collect();
+    let wanted: Vec<String> =
+        ExitCode::ALL.iter().map(|code| format!("| {} | {} |", code.number(), code.meaning())).collect();
     assert_eq!(rows, wanted);
 }
 
