@@ -7,6 +7,7 @@ and whatever outlives a lost supervisor is ended here.
 import gc
 import importlib
 import json
+import linecache
 import os
 import selectors
 import shutil
@@ -71,6 +72,8 @@ class _Server:
                            ("catalog", None), ("memory", None)):
             hello.setdefault(key, value)
         self.hello = hello
+        if not os.path.isdir(hello["project"]):
+            raise ValueError("no folder %s" % hello["project"])
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         kernel.become_subreaper()
         hello["probe"] = view.probe_folder(hello["project"])
@@ -129,6 +132,11 @@ class _Server:
                 importlib.import_module("_reduce." + name)
             except ImportError:
                 continue
+        for name, module in list(sys.modules.items()):
+            if name == "torch.random" or name.startswith("_reduce."):
+                linecache.getlines(module.__file__)     # torch formats the stack of every seeding
+        from . import program
+        program.catalog(self.hello["catalog"])
         if self.hello["device"] == "emulated" and "torch" in sys.modules:
             try:
                 importlib.import_module("_reduce.emulated")
