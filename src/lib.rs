@@ -20,5 +20,6 @@ pub mod ledger;
 pub mod oracle;
 pub mod search;
 pub mod bundle;
+pub mod job;
 pub mod exit;
 pub mod cli;

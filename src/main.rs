@@ -1,3 +1,7 @@
 //! The binary: hands over to `cli`.
 
-fn main() {}
+use reduce::exit::ExitCode;
+
+fn main() -> ExitCode {
+    reduce::cli::main()
+}

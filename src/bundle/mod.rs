@@ -1,1 +1,194 @@
-//! Being written.
+//! The bundle: the folder that a user gets.
+//!
+//! Invariant: everything in it follows from the ledger, the evidence and the final files; what was not shown is not said.
+
+mod context;
+mod json;
+mod report;
+pub mod repro;
+mod words;
+
+pub use words::{explanation, origin};
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use similar::TextDiff;
+
+use crate::evidence::{Found, Ground};
+use crate::oracle::Oracle;
+use crate::program::{SourceError, SourceTree};
+use crate::search::reducer::Reducer;
+
+use repro::Repro;
+
+/// How the run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Reduced and confirmed.
+    Reduced,
+    /// A limit ended it; the best is confirmed.
+    Limit,
+    /// Ctrl-C ended it; the best is kept.
+    Interrupted,
+    /// The cold runs did not all show the failure.
+    Unconfirmed,
+}
+
+/// What the cold runs showed.
+#[derive(Clone, Debug, Default)]
+pub struct Confirmed {
+    /// Cold runs of `source/`.
+    pub runs: u32,
+    /// Those that failed in the right way.
+    pub hits: u32,
+    /// Standard error of the last one that did.
+    pub crash_log: String,
+    /// The single-file program, where one keeps the failure.
+    pub repro: Option<ConfirmedRepro>,
+}
+
+/// A single-file program that keeps the failure.
+#[derive(Clone, Debug)]
+pub struct ConfirmedRepro {
+    /// Its text without the header, and its data files.
+    pub repro: Repro,
+    /// Cold runs.
+    pub runs: u32,
+    /// Those that failed in the right way.
+    pub hits: u32,
+}
+
+/// What a bundle is made from.
+pub struct Contents<'a> {
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// What preflight found.
+    pub found: &'a Found,
+    /// The search with its best.
+    pub reducer: &'a Reducer,
+    /// The cold runs.
+    pub confirmed: &'a Confirmed,
+    /// Ledger, other failures and account.
+    pub oracle: &'a Oracle,
+    /// Case, command, interpreter and device.
+    pub ground: &'a Ground,
+    /// Trials at once.
+    pub jobs: usize,
+    /// Seconds of the whole run.
+    pub seconds: f64,
+}
+
+/// A bundle on disk, and what the last screen says of it.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// Its folder.
+    pub out: PathBuf,
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Three lines: what failed, where, and where the value came from.
+    pub explanation: Vec<String>,
+    /// The text of `repro.py`, or of nothing.
+    pub repro: Option<String>,
+    /// Unified diff, original to `source/`.
+    pub diff: String,
+    /// The whole of `report.json`.
+    pub report: serde_json::Value,
+}
+
+/// The bundle could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// A file of it.
+    #[error("cannot write `{path}`: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A source file of it.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+/// Writes everything beside `source/`, which is in place already.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(out: &Path, contents: &Contents<'_>) -> Result<Bundle, BundleError> {
+    let best = contents.reducer.program().tree();
+    let diff = source_diff(contents.reducer.original().tree(), best);
+    put(out, "source.diff", &diff)?;
+    put(out, "crash.log", &contents.confirmed.crash_log)?;
+    put_script(out, "run.sh", &run_script(contents))?;
+    let explanation = explanation(contents);
+    let report = json::report(contents, &explanation);
+    put(out, "report.json", &(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))?;
+    put(out, "context.yaml", &context::yaml(contents))?;
+    let repro = match &contents.confirmed.repro {
+        Some(confirmed) => {
+            let header = repro::header(contents);
+            repro::lay_out(out, &confirmed.repro, &header, &out.join("source"))?;
+            Some(header + &confirmed.repro.text)
+        }
+        None => None,
+    };
+    put(out, "REPORT.md", &report::markdown(contents, &explanation, repro.as_deref()))?;
+    for (number, other) in contents.oracle.others().enumerate() {
+        let folder = out.join("other").join(format!("{:02}", number + 1));
+        other.candidate.tree.write_all(&folder)?;
+        put(&folder, "FAILURE.txt", &format!("{}\n", other.failure))?;
+    }
+    Ok(Bundle { out: out.to_owned(), outcome: contents.outcome, explanation, repro, diff, report })
+}
+
+/// Unified diff over all files, those that went included.
+pub fn source_diff(original: &SourceTree, best: &SourceTree) -> String {
+    let mut diff = String::new();
+    for (path, before) in original.files.iter() {
+        let after = best.get(path).map(|file| file.text().to_string());
+        let text = after.clone().unwrap_or_default();
+        if text == before.text().as_ref() {
+            continue;
+        }
+        let name = if after.is_some() { format!("source/{path}") } else { "/dev/null".to_owned() };
+        let changes = TextDiff::from_lines(before.text().as_ref(), text.as_str());
+        diff += &changes.unified_diff().header(&format!("original/{path}"), &name).to_string();
+    }
+    diff
+}
+
+fn run_script(contents: &Contents<'_>) -> String {
+    let Ground { case, invocation, .. } = contents.ground;
+    let mut lines = vec![
+        "#!/bin/sh".to_owned(),
+        "# Runs the reduced program as it was typed, with the environment in which it was confirmed.".to_owned(),
+        format!("cd \"$(dirname \"$0\")/source/{}\" || exit 1", invocation.workdir),
+    ];
+    for (key, value) in case.setting.env.iter().chain(&invocation.env) {
+        lines.push(format!("export {key}={}", shell_words::quote(value)));
+    }
+    if contents.found.pins.launch_blocking {
+        lines.push("export CUDA_LAUNCH_BLOCKING=1".to_owned());
+    }
+    if let Some(seed) = contents.found.pins.seed {
+        lines.push(format!("export PYTHONHASHSEED={seed}"));
+    }
+    lines.push(format!("exec {}", words::command(contents.ground)));
+    lines.join("\n") + "\n"
+}
+
+fn put(folder: &Path, name: &str, text: &str) -> Result<(), BundleError> {
+    let path = folder.join(name);
+    fs::write(&path, text).map_err(|source| BundleError::File { path, source })
+}
+
+fn put_script(folder: &Path, name: &str, text: &str) -> Result<(), BundleError> {
+    use std::os::unix::fs::PermissionsExt;
+    put(folder, name, text)?;
+    let path = folder.join(name);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(|source| BundleError::File { path, source })
+}

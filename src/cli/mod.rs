@@ -1,1 +1,14 @@
-//! Being written.
+//! Owns the command line: what was typed, and what is printed.
+//!
+//! Invariant: only `cli` prints, reads the environment or decides an exit code.
+//! Must not hold anything that the search or a trial needs.
+
+pub mod args;
+mod ground;
+mod init;
+mod progress;
+mod replay;
+mod run;
+mod screen;
+
+pub use run::main;

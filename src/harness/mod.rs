@@ -14,6 +14,14 @@ macro_rules! files {
 }
 
 const FILES: &[File] = files![
+    "emulated.py",
+    "emulated_asserts.py",
+    "emulated_cuda.py",
+    "emulated_moves.py",
+    "emulated_patches.py",
+    "emulated_rules.py",
+    "emulated_state.py",
+    "emulated_views.py",
     "imports.py",
     "inventory.py",
     "kernel.py",
@@ -28,58 +36,37 @@ const FILES: &[File] = files![
     "supervisor.py",
     "tracer.py",
     "view.py",
+    "witness.py",
 ];
 
 /// The harness could not be put on disk.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the harness to {path}")]
+#[error("cannot write the harness to `{path}`: {source}")]
 pub struct HarnessError {
     path: PathBuf,
     source: std::io::Error,
 }
 
-/// A folder that holds the harness, complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HarnessDir {
-    path: PathBuf,
-}
-
-impl HarnessDir {
-    /// The folder itself.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The script that an interpreter is started with.
-    pub fn server(&self) -> PathBuf {
-        self.path.join("server.py")
-    }
-}
-
-/// Writes the harness below `dir`, in a folder named by its content, and says where.
+/// Writes the harness below `dir`, in a folder named by its content, and answers that folder.
 ///
+/// The script to start is `server.py` in it.
 /// Safe to call from several processes at once: each file appears whole, and a damaged one is replaced.
-pub fn install(dir: &Path) -> Result<HarnessDir, HarnessError> {
-    install_with(dir, &[])
-}
-
-/// The same with further files (name, text) beside the harness, such as the catalogue as JSON.
-pub fn install_with(dir: &Path, more: &[(&str, &str)]) -> Result<HarnessDir, HarnessError> {
-    let files = || FILES.iter().copied().chain(more.iter().copied());
+///
+/// # Errors
+/// When the folder or a file cannot be written.
+pub fn install(dir: &Path) -> Result<PathBuf, HarnessError> {
     let mut hasher = blake3::Hasher::new();
-    for (name, text) in files() {
-        for part in [name, text] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
+    for part in FILES.iter().flat_map(|(name, text)| [name, text]) {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
     }
-    let path = dir.join(format!("harness-{}", &hasher.finalize().to_hex()[..16]));
-    std::fs::create_dir_all(&path).map_err(|source| HarnessError { path: path.clone(), source })?;
-    for (name, text) in files() {
-        let file = path.join(name);
-        write_whole(&path, &file, text).map_err(|source| HarnessError { path: file, source })?;
+    let folder = dir.join(format!("harness-{}", &hasher.finalize().to_hex()[..16]));
+    std::fs::create_dir_all(&folder).map_err(|source| HarnessError { path: folder.clone(), source })?;
+    for (name, text) in FILES {
+        let file = folder.join(name);
+        write_whole(&folder, &file, text).map_err(|source| HarnessError { path: file, source })?;
     }
-    Ok(HarnessDir { path })
+    Ok(folder)
 }
 
 /// Leaves a file that is right alone: its byte code stays valid.
@@ -113,12 +100,10 @@ mod tests {
     #[test]
     fn installing_twice_gives_the_same_folder_and_repairs_a_damaged_file() {
         let dir = tempfile::tempdir().unwrap();
-        let first = install_with(dir.path(), &[("catalog.json", "{}")]).unwrap();
-        std::fs::write(first.server(), "damaged").unwrap();
-        assert_eq!(install_with(dir.path(), &[("catalog.json", "{}")]).unwrap(), first);
-        let server = std::fs::read_to_string(first.server()).unwrap();
+        let first = install(dir.path()).unwrap();
+        std::fs::write(first.join("server.py"), "damaged").unwrap();
+        assert_eq!(install(dir.path()).unwrap(), first);
+        let server = std::fs::read_to_string(first.join("server.py")).unwrap();
         assert!(server.starts_with("\"\"\"The fork server"));
-        assert!(first.path().join("catalog.json").is_file());
-        assert_ne!(install(dir.path()).unwrap(), first);
     }
 }

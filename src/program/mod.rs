@@ -1,1 +1,32 @@
-//! Being written.
+//! The program under reduction: its files, its statements, the edits that remove some of them, and what needs what.
+//!
+//! Owns `SourceTree` (text with origins), `Program` (statements of every file), deletion and the dependency graph.
+//! Invariant: text that no edit touches keeps its bytes and knows where it stood in the original.
+//! Must not run code, print, or let a name of the parser's crates out of `python.rs`.
+
+mod attributes;
+mod certain;
+mod edit;
+mod encoding;
+mod flow;
+mod idioms;
+mod infer;
+pub mod join;
+mod link;
+mod modules;
+mod names;
+mod parse;
+pub(crate) mod python;
+mod reach;
+mod source;
+mod statement;
+mod walk;
+
+pub use certain::SureReads;
+pub use encoding::Encoding;
+pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
+pub use names::Names;
+pub use parse::{Opaque, Origin, ParseError, Program};
+pub(crate) use parse::{arms_of, body_of};
+pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};
+pub use statement::{Arm, FileId, Statement, StmtId, StmtKind, StmtSet};

@@ -1,1 +1,14 @@
-//! Being written.
+//! The search: pure state machines that say what to try next, and the tree that runs ahead of them.
+//!
+//! A machine knows elements by number only and answers by kind only; it never learns what a candidate or a process is.
+//! Same answers, same questions: no clock, no random number, no hash-map order in this folder.
+
+pub mod certificate;
+pub mod drive;
+pub mod halving;
+pub mod machine;
+pub mod progression;
+pub mod reducer;
+pub mod removals;
+pub mod speculation;
+pub mod sweep;

@@ -1,1 +1,128 @@
-//! Being written.
+//! A trial: one run of one candidate in one setting, and the raw facts that it left.
+//!
+//! Invariant: nothing here knows what a crash is; an [`Outcome`] holds facts, `verdict` judges them.
+
+mod pool;
+mod report;
+
+pub use pool::{Event, Pool, PoolError, PoolSpec, ServerInfo, Started};
+pub use report::{Argument, Exception, Failure, Frame, Missing, Note, Offence, Opened, Report, SyntaxProblem, Trace};
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Number of a trial within a run; the ledger and the log folders use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TrialId(pub u64);
+
+/// How the interpreter of a trial comes to life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Forked from the server, which has imported what the program imports.
+    Fork,
+    /// A fresh interpreter: what a user would start.
+    Exec,
+}
+
+/// Where CUDA calls go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// A real GPU.
+    Cuda,
+    /// CPU tensors that claim to be on one.
+    Emulated,
+}
+
+/// Changes to how the program is run that make it cheaper or steadier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pins {
+    /// `CUDA_LAUNCH_BLOCKING=1`.
+    pub launch_blocking: bool,
+    /// Seed of `random`, NumPy and torch; `None` leaves seeding alone.
+    pub seed: Option<u64>,
+    /// Workers of each DataLoader; `None` leaves them alone.
+    pub num_workers: Option<u32>,
+}
+
+impl Pins {
+    /// The program as given.
+    pub const NONE: Self = Self { launch_blocking: false, seed: None, num_workers: None };
+}
+
+/// The Python program of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramSpec {
+    /// `script` or `module`.
+    pub kind: String,
+    /// Path relative to the working directory, or dotted name.
+    pub target: String,
+    /// Arguments behind the program.
+    pub argv: Vec<String>,
+}
+
+/// What a trial is asked to observe beside its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observe {
+    /// Executed lines and calls.
+    pub trace: bool,
+    /// Modules, imported and opened files.
+    pub inventory: bool,
+}
+
+/// Everything that a worker needs to run a trial.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Files that differ from the project, relative path and bytes.
+    pub changed: Vec<(String, Vec<u8>)>,
+    /// Files of the project that are absent in the candidate.
+    pub removed: Vec<String>,
+    /// Fork or fresh interpreter.
+    pub mode: Mode,
+    /// Pins of this trial.
+    pub pins: Pins,
+    /// What to observe.
+    pub observe: Observe,
+    /// Time until the trial is killed.
+    pub timeout: Duration,
+}
+
+/// How a trial's process tree ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialEnd {
+    /// The program's process exited with this status.
+    Exited(i32),
+    /// A signal ended it.
+    Signaled(i32),
+    /// Its time was up.
+    TimedOut,
+    /// The search no longer wanted it.
+    Dropped,
+    /// The server that ran it was lost.
+    Lost,
+}
+
+/// Raw facts of a finished trial.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Which trial.
+    pub id: TrialId,
+    /// How its process tree ended.
+    pub end: TrialEnd,
+    /// Standard output, at most the first and last megabytes.
+    pub stdout: String,
+    /// Standard error, likewise.
+    pub stderr: String,
+    /// What the harness reported; absent when the process was killed or aborted.
+    pub report: Option<Report>,
+    /// Executed lines and calls, where asked for.
+    pub trace: Option<Trace>,
+    /// Wall time of the trial in seconds.
+    pub seconds: f64,
+    /// Folder with its log files; removed when the pool is dropped.
+    pub scratch: PathBuf,
+}

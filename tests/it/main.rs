@@ -1,1 +1,7 @@
-fn main() {}
+//! The integration tests, one binary.
+
+mod case;
+mod passes;
+mod program;
+mod search;
+mod signature;

@@ -1,0 +1,124 @@
+//! From what was typed to what a run stands on: the case, its command, its interpreter and its device.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::args::{RunningArgs, Seed};
+use super::progress::say;
+use crate::case::{self, Case, Device as Wanted, Invocation, Ranks, Resolved};
+use crate::environment::{self, EnvironmentError, Notice, Python, Surroundings};
+use crate::evidence::Ground;
+use crate::process::{self, ProcessError};
+use crate::trial::Device;
+use crate::yaml;
+
+/// Time that a shell script gets to start its Python program.
+const SPY: Duration = Duration::from_secs(120);
+
+/// Why there is no ground to run on.
+#[derive(Debug, thiserror::Error)]
+pub enum GroundError {
+    /// `crash.yaml` or the command is wrong.
+    #[error(transparent)]
+    Case(#[from] yaml::Error),
+    /// No interpreter, or one without torch.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// The script could not be followed.
+    #[error("cannot follow the command to its Python program: {0}")]
+    Spy(String),
+    /// A GPU was asked for and there is none.
+    #[error("no GPU here, and device `cuda` was asked for")]
+    NoDevice,
+}
+
+impl From<ProcessError> for GroundError {
+    fn from(error: ProcessError) -> Self {
+        Self::Spy(error.to_string())
+    }
+}
+
+/// The surroundings of this process.
+pub fn surroundings() -> Surroundings {
+    Surroundings::new(std::env::vars_os())
+}
+
+/// Reads a case and applies what was typed beside it.
+///
+/// # Errors
+/// When the file is wrong.
+pub fn read_case(path: &Path, running: &RunningArgs) -> Result<Case, GroundError> {
+    let mut case = case::read(path)?;
+    apply(&mut case, running);
+    Ok(case)
+}
+
+/// Applies what was typed beside the case.
+pub fn apply(case: &mut Case, running: &RunningArgs) {
+    match running.seed {
+        Some(Seed::Fixed(seed)) => case.setting.pins.seed = Some(seed),
+        Some(Seed::Untouched) => case.setting.pins.seed = None,
+        None => {}
+    }
+    if let Some(device) = running.device {
+        case.setting.device = device;
+    }
+}
+
+/// Finds command, interpreter and device of a case.
+///
+/// # Errors
+/// When the command is not understood, there is no interpreter with torch, or no device.
+pub fn stand_on(case: Case, quiet: bool) -> Result<Ground, GroundError> {
+    let surroundings = surroundings();
+    let invocation = follow(&case, &surroundings)?;
+    if let Some(ranks) = &invocation.ranks
+        && !quiet
+        && !matches!(ranks, Ranks::Count(1))
+    {
+        say("note: the command starts several ranks; rank 0 alone is tried");
+    }
+    let python = interpreter(&case, &invocation, &surroundings, quiet)?;
+    environment::require_torch(&python)?;
+    let device = device(case.setting.device, &python)?;
+    Ok(Ground { case, invocation, python, device })
+}
+
+fn follow(case: &Case, surroundings: &Surroundings) -> Result<Invocation, GroundError> {
+    match case::resolve(case, surroundings)? {
+        Resolved::Static(invocation) => Ok(invocation),
+        Resolved::Spy(spy) => {
+            let folder = tempfile::tempdir().map_err(|error| GroundError::Spy(error.to_string()))?;
+            let spawn = spy.prepare(folder.path(), surroundings).map_err(|error| GroundError::Spy(error.to_string()))?;
+            let _output = process::run(&spawn, SPY)?;
+            Ok(spy.read(folder.path(), case, surroundings)?)
+        }
+    }
+}
+
+fn interpreter(
+    case: &Case,
+    invocation: &Invocation,
+    surroundings: &Surroundings,
+    quiet: bool,
+) -> Result<Python, GroundError> {
+    let mut notice = |notice: Notice| {
+        if !quiet {
+            say(&notice.to_string());
+        }
+    };
+    Ok(environment::find(&case.setting.python, &invocation.interpreter, &case.folder, surroundings, &mut notice)?)
+}
+
+/// A GPU where the driver is and torch was built for it, else the emulated device.
+fn device(wanted: Wanted, python: &Python) -> Result<Device, GroundError> {
+    let driver = ["/dev/nvidiactl", "/proc/driver/nvidia/version"].iter().any(|path| PathBuf::from(path).exists());
+    let built = python.torch.as_ref().is_some_and(|torch| torch.cuda.is_some());
+    match wanted {
+        Wanted::Emulated => Ok(Device::Emulated),
+        Wanted::Auto if driver && built => Ok(Device::Cuda),
+        Wanted::Auto => Ok(Device::Emulated),
+        Wanted::Cuda if driver && built => Ok(Device::Cuda),
+        Wanted::Cuda => Err(GroundError::NoDevice),
+    }
+}

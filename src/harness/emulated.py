@@ -1,0 +1,220 @@
+"""The emulated CUDA device: CPU tensors that claim to be CUDA tensors, and fail as those do.
+
+Invariant: with no tensor on cuda and no cuda device named, a call is the plain call.  A tensor on cuda is a
+plain CPU tensor with a tag; what touches one gives tagged results, values bit for bit those of the CPU.
+This file must not know any single operator: moves and factories are in emulated_moves, errors in emulated_rules.
+"""
+
+import os
+import threading
+
+from . import emulated_asserts, emulated_cuda, emulated_moves, emulated_patches, emulated_rules, emulated_state
+from . import emulated_views
+from . import witness as witness_module
+from .emulated_state import TAG, NotEmulated
+
+_HALF = "not implemented for 'Half'"
+_BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found no NVIDIA driver",
+           "from the 'CUDA' backend", "active drivers", "CUDA driver version is insufficient")
+
+
+def install(spec, catalog, report):
+    """Puts the emulated device in place, in the process that will run the program; answers its state, or None.
+
+    `spec` may hold "cuda_devices" (how many exist, default 1).  `catalog` may be None.  Without torch: None.
+    """
+    try:
+        import torch
+        from torch.overrides import TorchFunctionMode
+    except ImportError:
+        return None
+    del catalog     # the kernel tables of emulated_asserts say more than the catalogue does
+    count = emulated_state.visible_devices(os.environ, (spec or {}).get("cuda_devices"))
+    state = emulated_state.State(torch, report, count, emulated_state.blocking_launches(os.environ))
+    setattr(torch.Tensor, TAG, None)
+    state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True))
+    emulated_cuda.install(state)
+    emulated_patches.install(state)
+    state.mode.__enter__()
+    _threads(state)
+    return state
+
+
+def _threads(state):
+    """A mode belongs to one thread: each new one gets it too."""
+    run = threading.Thread.run
+    if getattr(run, "_reduce", False):
+        return
+
+    def run_with_mode(self):
+        with state.mode:
+            run(self)
+    run_with_mode._reduce = True
+    threading.Thread.run = run_with_mode
+
+
+def _mode(state, TorchFunctionMode, recorder):
+    torch = state.torch
+    Tensor = torch.Tensor
+    Parameter = torch.nn.Parameter
+    handlers = {}
+    plain = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, slice, type(Ellipsis),
+                       torch.Size, torch.memory_format, torch.layout))
+    local = state.local
+
+    def look(value):
+        """Tag of a tensor in a value: the first on cuda, else None."""
+        kind = type(value)
+        if kind is Tensor or kind is Parameter or isinstance(value, Tensor):
+            return getattr(value, TAG, None)
+        if kind is list or kind is tuple or isinstance(value, (list, tuple)):
+            for item in value:
+                tag = look(item)
+                if tag is not None:
+                    return tag
+        elif kind is dict:
+            return look(list(value.values()))
+        return None
+
+    def mark(result, tag):
+        """Tags the tensors of a result."""
+        kind = type(result)
+        if kind is Tensor or isinstance(result, Tensor):
+            setattr(result, TAG, tag)
+        elif kind is tuple or kind is list or isinstance(result, (tuple, list)):
+            for item in result:
+                if type(item) not in plain:
+                    mark(item, tag)
+        elif isinstance(result, dict):
+            for item in result.values():
+                mark(item, tag)
+        return result
+
+    def scan(values, found):
+        """Collects (tensor, tag) of the values, lists opened."""
+        for value in values:
+            kind = type(value)
+            if kind is Tensor or kind is Parameter:
+                found.append(value)
+            elif kind in plain:
+                continue
+            elif kind is list or kind is tuple:
+                if value and type(value[0]) is not int:
+                    scan(value, found)
+            elif isinstance(value, Tensor):
+                found.append(value)
+            elif isinstance(value, (list, tuple)):
+                scan(value, found)
+
+    def generic(func, args, kwargs, mixing=True, quiet=False):
+        found = []
+        scan(args, found)
+        if kwargs:
+            scan(kwargs.values(), found)
+        tag = None
+        mixed = False
+        for tensor in found:
+            other = tensor._reduce_device
+            if other is not None:
+                if tag is None:
+                    tag = other
+                elif tag != other:
+                    mixed = True
+        if tag is None:
+            return func(*args, **kwargs)
+        if state.dead is not None and not quiet:
+            raise sticky(func, args, kwargs)
+        if mixing and local.backward is None:
+            for tensor in found:
+                if tensor._reduce_device != tag and (mixed or tensor._reduce_device is None) and tensor.dim():
+                    emulated_views.refuse(state, func, args, kwargs, found, tag)
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            result = failed(func, args, kwargs, tag, error)
+        kind = type(result)
+        if kind is Tensor:
+            result._reduce_device = tag
+        elif kind not in plain:
+            mark(result, tag)
+        return result
+
+    def sticky(func, args, kwargs):
+        error = state.error_class()(state.dead)
+        recorder.later(error)
+        return error
+
+    def failed(func, args, kwargs, tag, error):
+        """A call on cuda tensors raised on the CPU: answers a result, or raises what CUDA raises."""
+        if isinstance(error, NotEmulated) or state.dead is not None:
+            raise error
+        text = str(error)
+        if _HALF in text:
+            return emulated_views.in_float(torch, func, args, kwargs)
+        if any(words in text for words in _BEYOND):
+            raise state.not_emulated("%s (%s)" % (witness_module.public_name(torch, func), text.split("\n")[0])) \
+                from error
+        name = witness_module.public_name(torch, func)
+        call = emulated_rules.Call(torch, state.version, func, name, args, kwargs, error)
+        finding = emulated_rules.diagnose(call)
+        if finding is None:
+            raise error
+        if finding.host is not None:
+            raise finding.host from None
+        line = None
+        if finding.kernel is not None:
+            line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread,
+                                         finding.message, finding.condition)
+        if line is None:
+            if finding.silent is not None:
+                return finding.silent()
+            raise error
+        raise assertion(line, func, args, kwargs, call, finding) from None
+
+    def assertion(line, func, args, kwargs, call, finding):
+        emulated_asserts.write([line])
+        error = state.kill()
+        recorder.record(error, func, args, kwargs, call.text, finding.offence)
+        return error
+
+    lookup, unknown = handlers.get, object()
+
+    class Device(TorchFunctionMode):
+        """The one mode that is both the emulation and the witness."""
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            handler = lookup(func, unknown)
+            if handler is None:
+                return func(*args, **kwargs) if kwargs else func(*args)
+            if handler is not unknown:
+                return handler(func, args, kwargs or {})
+            if kwargs or state.dead is not None:
+                return generic(func, args, kwargs or {})
+            # the common case in one loop: tensors of one device and plain values
+            tag = unknown
+            for value in args:
+                kind = type(value)
+                if kind is Tensor or kind is Parameter:
+                    if tag is unknown:
+                        tag = value._reduce_device
+                    elif tag != value._reduce_device:
+                        return generic(func, args, {})
+                elif kind not in plain:
+                    return generic(func, args, {})
+            if tag is None or tag is unknown:
+                return func(*args)
+            try:
+                result = func(*args)
+            except Exception as error:
+                result = failed(func, args, {}, tag, error)
+            if type(result) is Tensor:
+                result._reduce_device = tag
+                return result
+            return result if type(result) in plain else mark(result, tag)
+
+    state.look, state.mark, state.generic, state.recorder = look, mark, generic, recorder
+    state.failed = failed
+    emulated_views.build(state, generic, handlers)
+    emulated_moves.build(state, look, mark, handlers)
+    state.handlers = handlers
+    return Device()

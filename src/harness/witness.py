@@ -1,0 +1,239 @@
+"""The witness: notes the first torch call that raises a CUDA error, with the project's frames and the arguments.
+
+Invariant: it notes once, changes no value, starts no CUDA and never raises into the program; values are read
+only where the tensors lie in host memory (`values`), that is on the emulated device and the CPU.
+It must not judge: what the failure means is decided elsewhere.
+"""
+
+import re
+import sys
+
+from .emulated_state import TAG, NotEmulated
+
+_CUDA_ERROR = re.compile(r"CUDA (driver )?error|CUBLAS_STATUS|CUDNN_STATUS|cuDNN error|Triton Error \[CUDA\]"
+                         r"|device-side assert|illegal memory access|CUDA out of memory")
+_NAMES = {
+    "cross_entropy": "input target weight size_average ignore_index reduce reduction label_smoothing",
+    "nll_loss": "input target weight size_average ignore_index reduce reduction",
+    "binary_cross_entropy": "input target weight size_average reduce reduction",
+    "multi_margin_loss": "input target p margin weight size_average reduce reduction",
+    "embedding": "input weight padding_idx max_norm norm_type scale_grad_by_freq sparse",
+    "embedding_bag": "input weight offsets max_norm norm_type scale_grad_by_freq mode",
+    "one_hot": "input num_classes", "index_select": "input dim index", "gather": "input dim index",
+    "take_along_dim": "input indices dim", "multinomial": "input num_samples replacement",
+    "scatter": "self dim index src", "scatter_add": "self dim index src", "scatter_reduce": "self dim index src reduce",
+    "index_add": "self dim index source", "index_copy": "self dim index source", "index_fill": "self dim index value",
+    "index_put": "self indices values accumulate", "take": "input index", "put": "self index source accumulate",
+    "masked_scatter": "self mask source", "__getitem__": "self index", "__setitem__": "self index value",
+    "bernoulli": "input p", "poisson": "input", "repeat_interleave": "input repeats dim",
+    "_assert_async": "input assert_msg", "linear": "input weight bias", "max_unpool2d": "input indices kernel_size",
+    "backward": "self gradient retain_graph create_graph inputs",
+}
+
+batch = []      # index lists of the last batches that a DataLoader fetched in this process, latest last
+seen = None     # the first exception that was noted: run.py compares it with the last one
+
+
+def install(spec, report):
+    """Installs the witness for a trial on a real device or on the CPU (`spec["device"]`); answers the mode."""
+    try:
+        import torch
+        from torch.overrides import TorchFunctionMode
+    except ImportError:
+        return None
+    remember_batches(torch)
+    device = (spec or {}).get("device", "cuda")
+    if device == "emulated":
+        return None         # the emulated device's own mode is the witness
+    recorder = Recorder(torch, report, device == "cpu")
+    on_cpu = device == "cpu"
+
+    class Witness(TorchFunctionMode):
+        """Passes each call on, and notes the first that raises a CUDA error."""
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            try:
+                return func(*args, **(kwargs or {}))
+            except Exception as error:
+                if _CUDA_ERROR.search(str(error)):
+                    recorder.record(error, func, args, kwargs, None, None)
+                elif on_cpu:
+                    recorder.on_cpu(error, func, args, kwargs)
+                raise
+
+    mode = Witness()
+    mode.__enter__()
+    return mode
+
+
+def finish(report, error):
+    """At the end of the program: was the first failure swallowed, and was it something not emulated?"""
+    failure = report.facts.get("failure")
+    if failure and seen is not None:
+        chain, at = [], error
+        while at is not None and at not in chain:
+            chain.append(at)
+            at = at.__cause__ or at.__context__
+        failure["swallowed"] = not any(e is seen for e in chain)
+    if isinstance(error, NotEmulated) and not report.facts.get("not_emulated"):
+        report.facts["not_emulated"] = str(error)
+
+
+def remember_batches(torch):
+    """Keeps the index list of the last fetched batch, to name the sample behind a position."""
+    try:
+        from torch.utils.data._utils import fetch
+    except ImportError:
+        return
+    real = fetch._MapDatasetFetcher.fetch
+    if getattr(real, "_reduce", False):
+        return
+
+    def wrapped(self, indices):
+        if isinstance(indices, (list, tuple)):
+            batch[:] = [list(indices)]
+        return real(self, indices)
+    wrapped._reduce = True
+    fetch._MapDatasetFetcher.fetch = wrapped
+    _remember_workers(torch)
+
+
+def _remember_workers(torch):
+    """With worker processes the lists are kept by number as they are handed out, and looked up as batches arrive."""
+    import torch.utils.data.dataloader as loader
+    kind = loader._MultiProcessingDataLoaderIter
+    hand_out, take = kind._next_index, kind._next_data
+
+    def next_index(self):
+        indices = hand_out(self)
+        if isinstance(indices, (list, tuple)):
+            self.__dict__.setdefault("_reduce_sent", {})[self._send_idx] = list(indices)
+        return indices
+
+    def next_data(self):
+        data = take(self)
+        batch[:] = [self.__dict__.get("_reduce_sent", {}).pop(self._rcvd_idx - 1, [])]
+        return data
+
+    kind._next_index, kind._next_data = next_index, next_data
+
+
+def public_name(torch, func):
+    """Name of a torch function as a user writes it: torch.nn.functional.x, torch.Tensor.x, torch.x."""
+    name = getattr(func, "__name__", None) or type(func).__name__
+    owner = getattr(func, "__objclass__", None)
+    if name in ("__get__", "__set__"):
+        return "torch.Tensor." + getattr(getattr(func, "__self__", None), "__name__", name)
+    if owner is not None:
+        return "torch.Tensor." + name
+    home = getattr(func, "__module__", None) or ""
+    where = getattr(func, "__qualname__", name)
+    if "." in where and where.split(".")[0] in ("Tensor", "TensorBase", "_TensorBase"):
+        return "torch.Tensor." + name
+    if home.startswith("torch.") and home not in ("torch._C", "torch._C._nn", "torch._VF", "torch.functional"):
+        return home + "." + name
+    if home == "torch._C._nn" or not hasattr(torch, name):
+        if hasattr(torch.nn.functional, name):
+            return "torch.nn.functional." + name
+    return "torch." + name
+
+
+class Recorder:
+    """Writes `facts["failure"]`; one a process."""
+
+    def __init__(self, torch, report, values):
+        self.torch = torch
+        self.report = report
+        self.values = values
+        if values:
+            remember_batches(torch)
+
+    def record(self, error, func, args, kwargs, cpu_text, offence):
+        """Notes the first failure; later ones are ignored."""
+        global seen
+        if self.report.facts.get("failure") and seen is not None:
+            return
+        seen = error
+        try:
+            self.report.facts["failure"] = self._failure(func, args, kwargs or {}, cpu_text, offence)
+        except Exception as trouble:    # a note that cannot be made must not change the program
+            self.report.facts["failure"] = {"op": public_name(self.torch, func), "aten": None, "frames": [],
+                                            "args": [], "offence": None, "cpu_text": repr(trouble),
+                                            "swallowed": False}
+
+    def later(self, error):
+        """A later call on a dead device: the first failure had been swallowed."""
+        failure = self.report.facts.get("failure")
+        if failure:
+            failure["swallowed"] = True
+
+    def on_cpu(self, error, func, args, kwargs):
+        """On the CPU a failure is an error that the GPU would report from the device."""
+        from . import emulated_rules, emulated_state
+        version = emulated_state.version_of(self.torch)
+        name = public_name(self.torch, func)
+        call = emulated_rules.Call(self.torch, version, func, name, args, kwargs or {}, error)
+        finding = emulated_rules.diagnose(call)
+        if finding is not None and finding.host is None:
+            self.record(error, func, args, kwargs, str(error), finding.offence)
+
+    def _failure(self, func, args, kwargs, cpu_text, offence):
+        name = public_name(self.torch, func)
+        leaf = name.rsplit(".", 1)[-1]
+        names = _NAMES.get(leaf) or _NAMES.get(leaf.rstrip("_")) or ""
+        names = names.split()
+        if name in ("torch.embedding", "torch.embedding_bag"):
+            names[:2] = ["weight", "input"]
+        if name.startswith("torch.Tensor.") and names:
+            names[0] = "self"
+        described = []
+        for at, value in enumerate(args):
+            described.append(self._describe(names[at] if at < len(names) else "arg%d" % at, value))
+        for key in sorted(kwargs):
+            described.append(self._describe(key, kwargs[key]))
+        if offence is not None:
+            offence["sample"] = self._sample(offence, offence.pop("rows", None))
+        return {"op": name, "aten": None, "frames": self.report.project_frames(sys._getframe(2)),
+                "args": described, "offence": offence, "cpu_text": cpu_text, "swallowed": False}
+
+    def _sample(self, offence, rows):
+        """Index in the data set of the offending row, where the last batch has as many rows."""
+        position = offence.get("position")
+        if not position or not batch:
+            return None
+        latest = batch[-1]
+        if rows != len(latest) or position[0] >= len(latest):
+            return None
+        index = latest[position[0]]
+        return int(index) if hasattr(index, "__index__") or isinstance(index, int) else None
+
+    def _describe(self, name, value, depth=0):
+        Tensor = self.torch.Tensor
+        if isinstance(value, Tensor):
+            return self._tensor(name, value)
+        if isinstance(value, (list, tuple)) and depth < 2 and any(isinstance(v, Tensor) for v in value):
+            return {"name": name, "value": "[%s]" % ", ".join(
+                "T%s %s" % (list(v.shape), str(v.dtype)[6:]) if isinstance(v, Tensor) else repr(v)[:60]
+                for v in value[:8])}
+        try:
+            text = repr(value)
+        except Exception:
+            text = "<%s>" % type(value).__name__
+        return {"name": name, "value": text if len(text) <= 200 else text[:197] + "..."}
+
+    def _tensor(self, name, tensor):
+        tag = getattr(tensor, TAG, None)
+        said = {"name": name, "shape": list(tensor.shape), "dtype": str(tensor.dtype).replace("torch.", ""),
+                "device": str(tensor.device) if tag is None else "cuda:%d" % tag,
+                "stride": list(tensor.stride()) if tensor.layout == self.torch.strided else None,
+                "min": None, "max": None, "nan": None, "inf": None}
+        if self.values and tensor.device.type == "cpu" and tensor.numel() and not tensor.is_complex():
+            flat = tensor.detach()
+            if flat.is_floating_point():
+                flat = flat.double()
+                said["nan"] = int(self.torch.isnan(flat).sum())
+                said["inf"] = int(self.torch.isinf(flat).sum())
+                flat = flat[self.torch.isfinite(flat)]
+            if flat.numel():
+                said["min"], said["max"] = flat.min().item(), flat.max().item()
+        return said

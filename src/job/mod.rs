@@ -1,0 +1,312 @@
+//! The main job: preflight, evidence, search, confirmation, bundle.
+//!
+//! Invariant: nothing is reported that a cold run of the final files did not show, and the folder on disk always
+//! reproduces: it is replaced as a whole, only after a `same` verdict.
+
+mod confirm;
+mod error;
+mod keep;
+mod preflight;
+mod session;
+mod target;
+
+pub use error::JobError;
+pub use preflight::{describe, tail};
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::bundle::{self, Bundle, repro, Confirmed, Contents, Outcome as BundleOutcome};
+use crate::evidence::{Found, Ground};
+use crate::ledger::{Ledger, LedgerError, Record};
+use crate::oracle::{Setting, Stop};
+use crate::plan::Plan;
+use crate::search::drive::{self, Turn};
+use crate::search::reducer::{Certify, Reducer};
+use crate::signature::Match;
+use crate::trial::{Mode, Observe, Pins};
+use crate::verdict::{self, Seen, Verdict};
+
+use self::keep::Best;
+use self::session::{Observer, Session};
+
+/// What the command line says beside the case.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The bundle folder.
+    pub out: PathBuf,
+    /// What to do with a bundle that is there already.
+    pub existing: Existing,
+    /// Trials at once.
+    pub jobs: Option<u32>,
+    /// How the result is proven minimal.
+    pub certify: Certify,
+    /// The level at which failures are compared.
+    pub level: Option<Match>,
+    /// Time for one trial.
+    pub timeout: Option<Duration>,
+    /// Time for the run.
+    pub limit_time: Option<Duration>,
+    /// Most trials.
+    pub limit_runs: Option<u64>,
+    /// Whether trials are kept from writing elsewhere.
+    pub sandbox: bool,
+    /// The strategy.
+    pub plan: Arc<Plan>,
+    /// Set by Ctrl-C.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+/// What to do with a bundle that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse.
+    Refuse,
+    /// Go on from its ledger.
+    Resume,
+    /// Replace it.
+    Replace,
+}
+
+/// What happens, for those who watch.
+pub enum Happening<'a> {
+    /// A phase begins or goes on.
+    Phase {
+        /// Its name.
+        phase: &'static str,
+        /// In words.
+        text: &'a str,
+    },
+    /// Preflight is over.
+    Found(&'a Found),
+    /// A verdict was adopted.
+    Trial {
+        /// Phase of the job.
+        phase: &'a str,
+        /// Pass within the phase.
+        pass: &'a str,
+        /// The verdict.
+        verdict: &'a Verdict,
+        /// Trials so far.
+        runs: u64,
+    },
+    /// A new best.
+    Win {
+        /// Statements now and at the start.
+        statements: (usize, usize),
+        /// Tokens now and at the start.
+        tokens: (usize, usize),
+        /// Phase that found it.
+        phase: &'a str,
+        /// Pass within the phase.
+        pass: &'a str,
+        /// Trials so far.
+        runs: u64,
+    },
+    /// A moment passes, with this many trials in flight.
+    Tick {
+        /// Trials in flight.
+        in_flight: usize,
+    },
+}
+
+/// Runs preflight alone.
+///
+/// # Errors
+/// As preflight.
+pub fn check(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Found, JobError> {
+    let begun = Instant::now();
+    let folder = tempfile::tempdir().map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
+    let ledger = Ledger::create(&folder.path().join("ledger.jsonl"), "check")?;
+    let mut session = Session::open(ground, options, ledger, begun, observer)?;
+    preflight::run(&mut session)
+}
+
+/// Runs the program once, as given, in a fresh interpreter.
+///
+/// # Errors
+/// When it does not fail as this tool understands it, or cannot run here.
+pub fn first(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Seen, JobError> {
+    let folder = tempfile::tempdir().map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
+    let ledger = Ledger::create(&folder.path().join("ledger.jsonl"), "first")?;
+    let mut session = Session::open(ground, options, ledger, Instant::now(), observer)?;
+    session.say("run", "the program as given, in a fresh interpreter");
+    let setting = session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout());
+    let outcome = session.look(&setting, Observe::default())?;
+    verdict::seen(&outcome).ok_or_else(|| JobError::NotReproduced { seen: describe(&outcome) })
+}
+
+/// Runs the main job and writes the bundle.
+///
+/// # Errors
+/// When there is nothing to reduce or something of ours fails; a limit or an interruption is an outcome, not an error.
+pub fn run(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Bundle, JobError> {
+    let begun = Instant::now();
+    let out = std::path::absolute(&options.out)
+        .map_err(|source| JobError::File { path: options.out.clone(), source })?;
+    let options = Options { out: out.clone(), ..options };
+    let ledger = open_ledger(&ground, &options)?;
+    let evidence = ledger.evidence().cloned().and_then(|value| serde_json::from_value::<Found>(value).ok());
+    let mut session = Session::open(ground, options, ledger, begun, observer)?;
+    let found = match evidence {
+        Some(found) => {
+            session.say("resume", "going on from the ledger");
+            session.take_sources(&found.sources)?;
+            session.warm_up(&found.modules)?;
+            found
+        }
+        None => {
+            let found = preflight::run(&mut session)?;
+            let evidence = serde_json::to_value(&found).unwrap_or_default();
+            session.oracle.ledger_mut().append(Record::Evidence { evidence })?;
+            found
+        }
+    };
+    (session.observer)(Happening::Found(&found));
+    reduce(&mut session, &found, &out)
+}
+
+fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle, JobError> {
+    let original = Arc::clone(&session.original);
+    let target = target::aim(&original, found, session.level());
+    let setting = Setting {
+        name: "pinned".to_owned(),
+        mode: found.mode,
+        pins: found.pins,
+        timeout: Duration::from_secs_f64(found.timeout),
+    };
+    session.oracle.aim(target.clone());
+    session.oracle.set(setting);
+    let argv = session.ground.invocation.argv.clone();
+    let mut reducer = Reducer::new(
+        Arc::clone(&original),
+        target::observed(&original, found, &argv),
+        repro::entry_of(&original, &session.ground.invocation),
+        Arc::clone(&session.options.plan),
+        session.options.certify,
+    );
+    let mut best = Best::new(out, session.ground.invocation.project.clone(), found);
+    best.keep(&original, &reducer.best())?;
+    let width = session.jobs();
+    let start = (original.statements_count(), original.tokens_count());
+    let observer = &mut session.observer;
+    let stopped = {
+        let mut phase = (String::new(), String::new());
+        let watch = &mut |turn: Turn<'_>, oracle: &mut crate::oracle::Oracle| -> Result<(), JobError> {
+            match turn {
+                Turn::Answered { question, verdict } => {
+                    phase = (question.phase.to_owned(), question.pass.clone());
+                    observer(Happening::Trial { phase: &phase.0, pass: &phase.1, verdict, runs: oracle.runs() });
+                }
+                Turn::Adopted { reducer } => {
+                    let (candidate, size) = (reducer.best(), reducer.size());
+                    best.keep(&original, &candidate)?;
+                    let at = oracle.now();
+                    oracle.ledger_mut().append(Record::Best {
+                        candidate: candidate.id.clone(),
+                        statements: size.0,
+                        tokens: size.1,
+                        phase: phase.0.clone(),
+                        at,
+                    })?;
+                    observer(Happening::Win {
+                        statements: (size.0, start.0),
+                        tokens: (size.1, start.1),
+                        phase: &phase.0,
+                        pass: &phase.1,
+                        runs: oracle.runs(),
+                    });
+                }
+                Turn::Waited => observer(Happening::Tick { in_flight: oracle.in_flight() }),
+            }
+            Ok(())
+        };
+        stop_of(drive::run(&mut reducer, &mut session.oracle, width, watch))?
+    };
+    session.oracle.drop_all();
+    finish(session, found, &target, &reducer, best, stopped)
+}
+
+/// A stop is an outcome; everything else stays an error.
+fn stop_of(result: Result<(), JobError>) -> Result<Option<Stop>, JobError> {
+    match result {
+        Ok(()) => Ok(None),
+        Err(JobError::Oracle(crate::oracle::OracleError::Stopped(stop))) => Ok(Some(stop)),
+        Err(error) => Err(error),
+    }
+}
+
+fn finish(
+    session: &mut Session<'_>,
+    found: &Found,
+    target: &crate::verdict::Target,
+    reducer: &Reducer,
+    best: Best,
+    stopped: Option<Stop>,
+) -> Result<Bundle, JobError> {
+    let candidate = reducer.best();
+    best.finish(&session.original, &candidate)?;
+    let confirmed = match stopped {
+        Some(Stop::Interrupted) => Confirmed::default(),
+        _ => confirm::run(session, found, target, reducer)?,
+    };
+    let outcome = match (stopped, confirmed.runs > 0 && confirmed.hits == confirmed.runs) {
+        (Some(Stop::Interrupted), _) => BundleOutcome::Interrupted,
+        (_, false) => BundleOutcome::Unconfirmed,
+        (Some(_), true) => BundleOutcome::Limit,
+        (None, true) => BundleOutcome::Reduced,
+    };
+    let contents = Contents {
+        outcome,
+        found,
+        reducer,
+        confirmed: &confirmed,
+        oracle: &session.oracle,
+        ground: &session.ground,
+        jobs: session.jobs(),
+        seconds: session.begun.elapsed().as_secs_f64(),
+    };
+    Ok(bundle::write(&session.options.out, &contents)?)
+}
+
+/// Makes the bundle folder ready and opens its ledger.
+fn open_ledger(ground: &Ground, options: &Options) -> Result<Ledger, JobError> {
+    let out = &options.out;
+    let path = out.join("ledger.jsonl");
+    let case = identity(ground, options);
+    let fail = |source| JobError::File { path: out.clone(), source };
+    let occupied = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+    match options.existing {
+        Existing::Resume if path.is_file() => return Ok(Ledger::resume(&path, &case)?),
+        Existing::Refuse if occupied => return Err(JobError::Occupied { out: out.clone() }),
+        Existing::Replace if occupied => {
+            if !path.is_file() {
+                return Err(JobError::NotABundle { out: out.clone() });
+            }
+            fs::remove_dir_all(out).map_err(fail)?;
+        }
+        _ => {}
+    }
+    fs::create_dir_all(out).map_err(fail)?;
+    Ok(Ledger::create(&path, &case)?)
+}
+
+/// What must be equal for a ledger to be gone on with: the command, its settings, and the program's text.
+fn identity(ground: &Ground, options: &Options) -> String {
+    let Ground { case, invocation, python, device, .. } = ground;
+    let text = format!(
+        "{:?}|{:?}|{}|{:?}|{:?}|{:?}|{:?}",
+        invocation, case.setting.env, python.executable.display(), device, case.setting.pins,
+        options.level, options.certify,
+    );
+    blake3::hash(text.as_bytes()).to_hex().as_str()[..24].to_owned()
+}
+
+impl From<LedgerError> for JobError {
+    fn from(error: LedgerError) -> Self {
+        Self::Ledger(error)
+    }
+}

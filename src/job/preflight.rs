@@ -1,0 +1,268 @@
+//! Preflight: does the program fail, how, and which pins may be used?
+//!
+//! Invariant: a pin is used only after a run with it has shown the failure that the run as given showed.
+//! Three runs when all goes well: as given (cold), pinned (forked), traced (forked and pinned).
+
+use std::time::Duration;
+
+use super::JobError;
+use super::session::Session;
+use crate::evidence::Found;
+use crate::oracle::Setting;
+use crate::signature::Match;
+use crate::trial::{Mode, Observe, Outcome, Pins, Report, TrialEnd};
+use crate::verdict::{self, Seen};
+
+/// Runs of a program that does not fail at once, before it counts as one that does not fail.
+const REPEATS: u32 = 10;
+/// A trial may take this many times the pinned run.
+const PATIENCE: f64 = 10.0;
+/// The traced run may take this many times a trial.
+const TRACE_PATIENCE: u32 = 10;
+
+/// Runs preflight.
+///
+/// # Errors
+/// When the program does not fail, fails otherwise than expected, fails too rarely, or cannot run here.
+pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
+    let wanted = session.wanted_pins();
+    session.say("preflight", "the program as given, in a fresh interpreter");
+    let first = session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
+    let mut seen = verdict::seen(&first);
+    if first.end == TrialEnd::TimedOut {
+        return Err(JobError::NotReproduced { seen: session.timed_out(&first) });
+    }
+    if seen.is_none() {
+        refuse_python_errors(&first)?;
+    }
+    if let Some(seen) = &seen {
+        session.check_expected(seen)?;
+    }
+    let mut report = first.report.clone().unwrap_or_default();
+    if session.is_long(first.seconds) && seen.is_some() {
+        return Err(JobError::Long { seconds: first.seconds });
+    }
+    session.adopt_inventory(&report)?;
+    session.warm_up(&report.modules)?;
+
+    let timeout = session.trial_timeout(first.seconds);
+    let mut pins = wanted;
+    let mut mode = Mode::Fork;
+    let mut hidden = Vec::new();
+    session.say("preflight", "the same with pins, forked from a server that has imported torch");
+    let pinned = session.look(&session.setting("pinned", mode, pins, timeout), INVENTORY)?;
+    let mut base = pinned.clone();
+    let mut found = verdict::seen(&pinned);
+    if !agrees(found.as_ref(), seen.as_ref()) {
+        match &seen {
+            Some(first_seen) => {
+                let way = find_a_way(session, first_seen, wanted, timeout, &mut hidden)?;
+                (mode, pins, base) = (way.mode, way.pins, way.outcome);
+                found = verdict::seen(&base);
+            }
+            None if found.is_none() => seen = Some(repeat(session, &first, wanted, timeout)?),
+            None => {}
+        }
+    }
+    let Some(found) = found else {
+        return Err(JobError::NotReproduced { seen: describe(&base) });
+    };
+    let as_given = match &seen {
+        Some(_) => describe(&first),
+        None => format!("{}; it fails only with {}", describe(&first), pins_in_words(&pins)),
+    };
+    session.check_expected(&found)?;
+    let timeout = session.case_timeout().unwrap_or_else(|| trial_timeout(&base, mode));
+    session.say("preflight", "the same, traced");
+    let traced = session.look(
+        &session.setting("traced", mode, pins, timeout * TRACE_PATIENCE),
+        Observe { trace: true, inventory: false },
+    )?;
+    let again = verdict::seen(&traced);
+    if !agrees(again.as_ref(), Some(&found)) {
+        // Either tracing hides the failure, or it comes and goes.
+        check_steady(session, &found, &session.setting("pinned", mode, pins, timeout), &mut hidden)?;
+    }
+    let trace = again.as_ref().and(traced.trace.clone()).unwrap_or_default();
+    let frames = if found.frames.is_empty() { again.map(|seen| seen.frames).unwrap_or_default() } else { found.frames };
+    if let Some(pinned_report) = &base.report {
+        report.opened.extend(pinned_report.opened.iter().cloned());
+        report.notes.extend(pinned_report.notes.iter().cloned());
+    }
+    report.opened.sort();
+    report.opened.dedup();
+    Ok(Found {
+        signature: found.signature,
+        failure: found.failure,
+        frames,
+        mode,
+        pins,
+        hidden,
+        as_given,
+        sources: session.sources(),
+        modules: report.modules,
+        opened: report.opened,
+        trace,
+        timeout: timeout.as_secs_f64(),
+        seconds: [first.seconds, base.seconds, traced.seconds],
+        notes: report.notes,
+        environment: serde_json::to_value(&report.other).unwrap_or_default(),
+        log: tail(&first.stderr, 40),
+    })
+}
+
+const INVENTORY: Observe = Observe { trace: false, inventory: true };
+
+struct Way {
+    mode: Mode,
+    pins: Pins,
+    outcome: Outcome,
+}
+
+/// Finds the pins that hide the failure: cold with all of them, then without each, then with none.
+fn find_a_way(
+    session: &mut Session<'_>,
+    wanted: &Seen,
+    pins: Pins,
+    timeout: Duration,
+    hidden: &mut Vec<String>,
+) -> Result<Way, JobError> {
+    let without = [
+        (Pins { launch_blocking: false, ..pins }, "launch_blocking: CUDA_LAUNCH_BLOCKING=1"),
+        (Pins { num_workers: None, ..pins }, "num_workers: DataLoaders without workers"),
+        (Pins { seed: None, ..pins }, "seed: fixed seeds"),
+    ];
+    let cold = |session: &mut Session<'_>, pins: Pins, mode: Mode| -> Result<Option<Outcome>, JobError> {
+        let outcome = session.look(&session.setting("preflight", mode, pins, session.cold_timeout(timeout)), INVENTORY)?;
+        Ok(agrees(verdict::seen(&outcome).as_ref(), Some(wanted)).then_some(outcome))
+    };
+    if let Some(outcome) = cold(session, pins, Mode::Exec)? {
+        hidden.push("fork: a process forked from a server with torch imported changes the failure; each trial starts cold".into());
+        return Ok(Way { mode: Mode::Exec, pins, outcome });
+    }
+    for (fewer, name) in without {
+        if fewer == pins {
+            continue;
+        }
+        if let Some(outcome) = cold(session, fewer, Mode::Fork)? {
+            hidden.push(format!("{name} hides or changes the failure; switched off"));
+            return Ok(Way { mode: Mode::Fork, pins: fewer, outcome });
+        }
+    }
+    for mode in [Mode::Fork, Mode::Exec] {
+        if let Some(outcome) = cold(session, Pins::NONE, mode)? {
+            hidden.push("no single pin is to blame; all are switched off".into());
+            return Ok(Way { mode, pins: Pins::NONE, outcome });
+        }
+    }
+    let (hits, runs) = count(session, wanted, Pins::NONE, Mode::Exec, timeout, REPEATS)?;
+    Err(JobError::TooRare { hits: hits + 1, runs: runs + 1, signature: wanted.signature.to_string() })
+}
+
+/// Repeats a program that did not fail, as given and pinned in turn.
+fn repeat(session: &mut Session<'_>, first: &Outcome, pins: Pins, timeout: Duration) -> Result<Seen, JobError> {
+    session.say("preflight", "no failure yet; trying again");
+    let mut hits = 0;
+    let mut last = None;
+    for round in 0..REPEATS {
+        let chosen = if round % 2 == 0 { Pins::NONE } else { Pins { seed: None, ..pins } };
+        let outcome = session.look(&session.setting("as given", Mode::Fork, chosen, timeout), Observe::default())?;
+        if let Some(seen) = verdict::seen(&outcome) {
+            hits += 1;
+            last = Some(seen);
+        }
+    }
+    match last {
+        Some(seen) => Err(JobError::TooRare { hits, runs: REPEATS + 2, signature: seen.signature.to_string() }),
+        None => Err(JobError::NotReproduced { seen: describe(first) }),
+    }
+}
+
+fn check_steady(
+    session: &mut Session<'_>,
+    wanted: &Seen,
+    setting: &Setting,
+    hidden: &mut Vec<String>,
+) -> Result<(), JobError> {
+    let (hits, runs) = count(session, wanted, setting.pins, setting.mode, setting.timeout, 5)?;
+    if hits < runs {
+        return Err(JobError::TooRare { hits: hits + 1, runs: runs + 2, signature: wanted.signature.to_string() });
+    }
+    hidden.push("tracing hides or changes the failure; the search goes without a trace".into());
+    Ok(())
+}
+
+fn count(
+    session: &mut Session<'_>,
+    wanted: &Seen,
+    pins: Pins,
+    mode: Mode,
+    timeout: Duration,
+    runs: u32,
+) -> Result<(u32, u32), JobError> {
+    let mut hits = 0;
+    for _ in 0..runs {
+        let outcome = session.look(&session.setting("repeat", mode, pins, session.cold_timeout(timeout)), Observe::default())?;
+        hits += u32::from(agrees(verdict::seen(&outcome).as_ref(), Some(wanted)));
+    }
+    Ok((hits, runs))
+}
+
+/// The two runs show the same failure, at the level that leaves room for a stack that lies.
+fn agrees(one: Option<&Seen>, other: Option<&Seen>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if one.signature.matches(&other.signature, Match::Normal))
+}
+
+/// A Python error on the first run is the program's own, and no case for this tool.
+fn refuse_python_errors(outcome: &Outcome) -> Result<(), JobError> {
+    let Some(exception) = outcome.report.as_ref().and_then(|report| report.exception.as_ref()) else { return Ok(()) };
+    if let Some(syntax) = &exception.syntax {
+        return Err(JobError::NotReproduced {
+            seen: format!("{}:{}: {}", syntax.file, syntax.line, syntax.message),
+        });
+    }
+    Err(JobError::NotReproduced { seen: describe(outcome) })
+}
+
+/// How a run ended, in one line for people.
+pub fn describe(outcome: &Outcome) -> String {
+    let exception = outcome.report.as_ref().and_then(|report: &Report| report.exception.as_ref());
+    if let Some(seen) = verdict::seen(outcome) {
+        return seen.signature.to_string();
+    }
+    match (exception, outcome.end) {
+        (Some(exception), _) => {
+            let at = exception.frames.last().map_or_else(String::new, |frame| format!(" ({}:{})", frame.file, frame.line));
+            format!("{}{at}", verdict::one_line(&exception.kind, &exception.message))
+        }
+        (None, TrialEnd::Exited(code)) => format!("no device-side failure, exit status {code}"),
+        (None, TrialEnd::Signaled(signal)) => format!("ended by signal {signal}"),
+        (None, TrialEnd::TimedOut) => format!("no end after {:.0} s", outcome.seconds),
+        (None, TrialEnd::Dropped | TrialEnd::Lost) => "lost".to_owned(),
+    }
+}
+
+fn pins_in_words(pins: &Pins) -> String {
+    let mut words = Vec::new();
+    if let Some(seed) = pins.seed {
+        words.push(format!("seed {seed}"));
+    }
+    if pins.launch_blocking {
+        words.push("CUDA_LAUNCH_BLOCKING=1".to_owned());
+    }
+    if pins.num_workers.is_some() {
+        words.push("DataLoaders without workers".to_owned());
+    }
+    words.join(", ")
+}
+
+fn trial_timeout(base: &Outcome, mode: Mode) -> Duration {
+    let floor = if mode == Mode::Fork { 10.0 } else { 30.0 };
+    Duration::from_secs_f64((base.seconds * PATIENCE).clamp(floor, 3600.0))
+}
+
+/// The last lines of a log.
+pub fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}

@@ -1,0 +1,35 @@
+//! From what preflight found to what the search keeps: the target of the verdicts and what the graph may know.
+
+use crate::evidence::Found;
+use crate::program::{Observed, Program, StmtKind};
+use crate::signature::Match;
+use crate::trial::Frame;
+use crate::verdict::{Target, statements};
+
+/// The failure that is to be kept, with its site in the original.
+pub fn aim(original: &Program, found: &Found, level: Match) -> Target {
+    let locate = |frame: &Frame| original.statement_at(&frame.file, frame.line);
+    // Without blocking launches the stack lies, unless the emulated device raises at the call.
+    let site_known = found.failure.is_some();
+    let chain = if site_known { statements(&found.frames, &locate) } else { Vec::new() };
+    let offence = found.failure.as_ref().and_then(|failure| failure.offence.clone());
+    let sample_counts = offence.as_ref().is_some_and(|offence| offence.sample.is_some());
+    Target { signature: found.signature.clone(), level, chain, offence, sample_counts }
+}
+
+/// What the trace saw, in statements of the original.
+pub fn observed(original: &Program, found: &Found, argv: &[String]) -> Observed {
+    let calls: Vec<(String, u32, String, u32)> = found
+        .trace
+        .calls
+        .iter()
+        .map(|(file, line, callee, first, _)| (file.clone(), *line, callee.clone(), *first))
+        .filter(|(_, _, callee, first)| {
+            original.statement_at(callee, *first).is_some_and(|id| original.statement(id).kind == StmtKind::FunctionDef)
+        })
+        .collect();
+    let crash: Vec<(String, u32)> = found.frames.iter().map(|frame| (frame.file.clone(), frame.line)).collect();
+    let mut observed = Observed::from_lines(original, &found.trace.executed, &calls, &crash, argv);
+    observed.crash.dedup();
+    observed
+}

@@ -1,0 +1,400 @@
+//! The whole search as one state machine: slice, structure, sweep, and again until nothing changes.
+//!
+//! Invariant: a pure function of the answers so far; a clone with an assumed answer shows what would be asked next.
+//! It must not run anything; `drive` asks the oracle.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::certificate::{self, Certificate};
+use super::halving::{self, Halving};
+use super::machine::{Answer, Machine, Set, Step};
+use super::progression::{HardEdges, Probe, Problem, Progression};
+use super::removals::StatementRemovals;
+use super::sweep::Sweep;
+use crate::candidate::Candidate;
+use crate::oracle::Question;
+use crate::passes::{Facts, Proposal, combine};
+use crate::plan::Plan;
+use crate::program::{Graph, Missing as MissingKind, Observed, Program, SourceTree, StmtId, StmtSet, Strength};
+use crate::trial::{Frame, Missing};
+use crate::verdict::Verdict;
+
+pub use super::sweep::Certify;
+
+/// Rounds of structure and sweep; more would only chase what a sweep of a sweep removes.
+const ROUNDS: u32 = 4;
+
+/// What does not change while the search goes on.
+#[derive(Debug)]
+struct Ground {
+    original: Arc<Program>,
+    observed: Observed,
+    graph: Graph,
+    plan: Arc<Plan>,
+    certify: Certify,
+    entry: Option<String>,
+}
+
+/// A candidate that was judged `same`, taken apart.
+#[derive(Debug)]
+struct Incumbent {
+    program: Arc<Program>,
+    candidate: Candidate,
+    size: (usize, usize),
+}
+
+#[derive(Clone)]
+enum Stage {
+    Slice(Box<Progression<HardEdges>>),
+    Structure { index: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
+    Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>> },
+    Done,
+}
+
+/// The search for one program.
+#[derive(Clone)]
+pub struct Reducer {
+    ground: Arc<Ground>,
+    best: Arc<Incumbent>,
+    stage: Stage,
+    /// Keys of proposals that failed alone; they are not tried again.
+    tried: Arc<BTreeSet<String>>,
+    round: u32,
+    open: Option<(Arc<Incumbent>, Question, f64)>,
+    certificate: Certificate,
+}
+
+impl Reducer {
+    /// A search from the original, which fails in the way that is to be kept.
+    pub fn new(
+        original: Arc<Program>,
+        observed: Observed,
+        entry: Option<String>,
+        plan: Arc<Plan>,
+        certify: Certify,
+    ) -> Self {
+        let graph = Graph::build(&original, &observed);
+        let best = Arc::new(Incumbent {
+            candidate: Candidate::new(original.tree().clone()),
+            size: (original.statements_count(), original.tokens_count()),
+            program: Arc::clone(&original),
+        });
+        let ground = Arc::new(Ground { original, observed, graph, plan, certify, entry });
+        let slice = slice(&ground);
+        Self {
+            ground,
+            best,
+            stage: Stage::Slice(Box::new(slice)),
+            tried: Arc::new(BTreeSet::new()),
+            round: 0,
+            open: None,
+            certificate: Certificate::default(),
+        }
+    }
+
+    /// The smallest candidate so far that fails in the way that is to be kept.
+    pub fn best(&self) -> Candidate {
+        self.best.candidate.clone()
+    }
+
+    /// The same, parsed.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.best.program
+    }
+
+    /// The original, parsed.
+    pub fn original(&self) -> &Arc<Program> {
+        &self.ground.original
+    }
+
+    /// The dependency graph of the original.
+    pub fn graph(&self) -> &Graph {
+        &self.ground.graph
+    }
+
+    /// Statements and tokens of the best.
+    pub fn size(&self) -> (usize, usize) {
+        self.best.size
+    }
+
+    /// What speaks for the result being minimal.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// The next question; `None` at the end.
+    pub fn next(&mut self) -> Option<Question> {
+        self.next_with_estimate().map(|(question, _)| question)
+    }
+
+    /// The next question with the probability that its answer is `same`.
+    pub fn next_with_estimate(&mut self) -> Option<(Question, f64)> {
+        loop {
+            if let Some((_, question, expect)) = &self.open {
+                return Some((question.clone(), *expect));
+            }
+            let step = match &mut self.stage {
+                Stage::Slice(machine) => machine.step(),
+                Stage::Structure { machine, runs, index, .. } => {
+                    let most = self.ground.plan.stages()[*index].max_runs;
+                    if most.is_some_and(|most| *runs >= most) { Step::Done } else { machine.step() }
+                }
+                Stage::Sweep { machine, .. } => machine.step(),
+                Stage::Done => return None,
+            };
+            let Step::Ask(ask) = step else {
+                self.advance();
+                continue;
+            };
+            match self.candidate(&ask.keep) {
+                Some(incumbent) if incumbent.candidate.id == self.best.candidate.id => self.answer(&Answer::Hit),
+                Some(incumbent) => {
+                    let (phase, pass) = self.names(ask.why);
+                    let question = Question {
+                        candidate: incumbent.candidate.clone(),
+                        size: incumbent.size,
+                        phase,
+                        pass,
+                    };
+                    self.open = Some((Arc::new(incumbent), question, ask.expect));
+                }
+                // Text that does not parse cannot fail in the right way: no run.
+                None => self.answer(&Answer::Miss),
+            }
+        }
+    }
+
+    /// Takes the verdict on the open question; says whether there is a new best.
+    pub fn mark(&mut self, verdict: &Verdict) -> bool {
+        let Some((incumbent, _, _)) = self.open.take() else { return false };
+        if let Stage::Structure { runs, .. } = &mut self.stage {
+            *runs += 1;
+        }
+        let answer = match verdict {
+            Verdict::Same => Answer::Hit,
+            Verdict::Clean | Verdict::Other { .. } => Answer::Miss,
+            Verdict::Unresolved { .. } => Answer::Unresolved,
+            Verdict::Invalid { missing, at, .. } => self.named(&incumbent.program, missing.as_ref(), at.as_ref()),
+        };
+        if answer.is_hit() {
+            self.best = incumbent;
+        }
+        self.answer(&answer);
+        answer.is_hit()
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        match &mut self.stage {
+            Stage::Slice(machine) => machine.mark(answer),
+            Stage::Structure { machine, .. } => {
+                // Only the slice can make use of a name.
+                let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
+                machine.mark(answer);
+            }
+            Stage::Sweep { machine, .. } => {
+                let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
+                machine.mark(answer);
+            }
+            Stage::Done => {}
+        }
+    }
+
+    fn names(&self, why: &'static str) -> (&'static str, String) {
+        match &self.stage {
+            Stage::Slice(_) => ("slice", why.to_owned()),
+            Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
+            Stage::Sweep { .. } => ("sweep", why.to_owned()),
+            Stage::Done => ("done", String::new()),
+        }
+    }
+
+    /// What a question's set stands for; `None` when its text does not parse.
+    fn candidate(&self, keep: &Set) -> Option<Incumbent> {
+        let (base, tree) = match &self.stage {
+            Stage::Slice(_) => {
+                let original = &self.ground.original;
+                (original, without(original, keep)?)
+            }
+            Stage::Structure { base, proposals, .. } => {
+                let chosen = keep.iter().filter_map(|index| proposals.get(index));
+                (&base.program, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
+            }
+            Stage::Sweep { base, .. } => (&base.program, without(&base.program, keep)?),
+            Stage::Done => return None,
+        };
+        let program = base.parse_next(&tree).ok()?;
+        if program.opaque().len() > base.opaque().len() {
+            return None;
+        }
+        Some(Incumbent {
+            candidate: Candidate::new(tree),
+            size: (program.statements_count(), program.tokens_count()),
+            program: Arc::new(program),
+        })
+    }
+
+    /// The edges that an error names: the statement that raised it needs one of those that bind the name.
+    fn named(&self, program: &Program, missing: Option<&Missing>, at: Option<&Frame>) -> Answer {
+        let Stage::Slice(_) = &self.stage else { return Answer::Miss };
+        let (Some(missing), Some(at)) = (missing, at) else { return Answer::Miss };
+        let original = &self.ground.original;
+        let user = program
+            .statement_at(&at.file, at.line)
+            .and_then(|statement| program.origin(statement))
+            .and_then(|origin| original.at_origin(&origin));
+        let Some(user) = user else { return Answer::Miss };
+        let kind = match missing.kind.as_str() {
+            "name" | "unbound" => MissingKind::Name,
+            "attribute" => MissingKind::Attribute,
+            "key" => MissingKind::Key,
+            "module" => MissingKind::Module,
+            _ => return Answer::Miss,
+        };
+        let definers = self.ground.graph.definers_of(&missing.name, kind);
+        let mut edges: Vec<(usize, usize)> = definers
+            .into_iter()
+            .filter(|definer| *definer != user)
+            .map(|definer| (user.index(), definer.index()))
+            .collect();
+        edges.dedup();
+        if edges.is_empty() { Answer::Miss } else { Answer::Named(edges) }
+    }
+
+    /// The stage is done; the next one begins.
+    fn advance(&mut self) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Slice(_) => self.structure(0),
+            Stage::Structure { index, base, proposals, machine, .. } => {
+                let failed = machine.rejected().iter().chain(machine.given_up().iter());
+                let keys: Vec<String> = failed.filter_map(|at| proposals.get(at)).map(|one| one.key.clone()).collect();
+                Arc::make_mut(&mut self.tried).extend(keys);
+                // What made room may let an earlier pass go on; it is asked again in the next round, after the sweep.
+                let _ = base;
+                self.structure(index + 1)
+            }
+            Stage::Sweep { base, machine } => {
+                self.certificate = Certificate::of(self.ground.certify, &machine);
+                self.round += 1;
+                let smaller = self.best.candidate.id != base.candidate.id;
+                if smaller && self.round < ROUNDS { self.structure(0) } else { Stage::Done }
+            }
+            Stage::Done => Stage::Done,
+        };
+    }
+
+    /// The structure stage from `index` on that has something to propose, else the sweep.
+    fn structure(&mut self, from: usize) -> Stage {
+        let facts = self.facts();
+        // After the first sweep only what that sweep left unused is worth a run: the sweep must be repeated for it.
+        let stages = if self.round == 0 { usize::MAX } else { 1 };
+        let ground = Arc::clone(&self.ground);
+        for (index, stage) in ground.plan.stages().iter().enumerate().take(stages).skip(from) {
+            let mut proposals = stage.proposals(&self.best.program, &facts);
+            proposals.retain(|proposal| !self.tried.contains(&proposal.key));
+            if proposals.is_empty() {
+                continue;
+            }
+            let weights = proposals
+                .iter()
+                .map(|one| halving::Proposal { weight: f64::from(one.weight), prior: one.prior })
+                .collect();
+            if self.round > 0 {
+                self.certificate = Certificate::default();
+            }
+            return Stage::Structure {
+                index,
+                base: Arc::clone(&self.best),
+                proposals: Arc::new(proposals),
+                machine: Box::new(Halving::new(weights)),
+                runs: 0,
+            };
+        }
+        if self.certificate.kind() != certificate::Kind::None { Stage::Done } else { self.sweep() }
+    }
+
+    fn sweep(&self) -> Stage {
+        let base = Arc::clone(&self.best);
+        let facts = self.facts();
+        let failing = facts.crash.last().copied();
+        let removals = StatementRemovals::new(&base.program, failing, &self.ran_before(&facts));
+        let present = Set::full(base.program.statements().len());
+        let machine = Sweep::new(present, removals, self.ground.certify);
+        Stage::Sweep { base, machine: Box::new(machine) }
+    }
+
+    /// Statements of the best that ran, for the first time, no later than the failing one.
+    fn ran_before(&self, facts: &Facts) -> BTreeSet<StmtId> {
+        let Ground { original, observed, .. } = &*self.ground;
+        let program = &self.best.program;
+        let Some(failing) = observed.crash.last() else { return BTreeSet::new() };
+        let Some(until) = observed.first.get(failing) else { return BTreeSet::new() };
+        let before: BTreeSet<StmtId> =
+            observed.first.iter().filter(|(_, first)| *first <= until).map(|(id, _)| *id).collect();
+        let ran = |id: &StmtId| {
+            let origin = program.origin(*id).and_then(|origin| original.at_origin(&origin));
+            origin.is_some_and(|before_edit| before.contains(&before_edit))
+        };
+        facts.executed.iter().flatten().copied().filter(ran).chain(facts.crash.last().copied()).collect()
+    }
+
+    /// What the trace knows about the best, by the origins of its statements.
+    fn facts(&self) -> Facts {
+        let Ground { original, observed, entry, .. } = &*self.ground;
+        let program = &self.best.program;
+        let mut here = std::collections::BTreeMap::<StmtId, StmtId>::new();
+        for statement in program.statements() {
+            if let Some(origin) = program.origin(statement.id)
+                && let Some(before) = original.at_origin(&origin)
+            {
+                here.entry(before).or_insert(statement.id);
+            }
+        }
+        let map = |before: &StmtId| here.get(before).copied();
+        Facts {
+            executed: (!observed.executed.is_empty()).then(|| observed.executed.iter().filter_map(map).collect()),
+            crash: observed.crash.iter().filter_map(map).collect(),
+            calls: observed.calls.iter().filter_map(|(from, to)| Some((map(from)?, map(to)?))).collect(),
+            entry: entry.clone(),
+            argv: observed.argv.clone(),
+        }
+    }
+}
+
+/// The first stage: binary reduction on closures around the crash.
+fn slice(ground: &Ground) -> Progression<HardEdges> {
+    let Ground { original, observed, graph, .. } = ground;
+    let count = original.statements().len();
+    let edges = |wanted: Strength| {
+        let edges = graph.edges().into_iter();
+        let of_strength = edges.filter(move |(_, _, need)| need.strength == wanted);
+        of_strength.map(|(user, definer, _)| (user.index(), definer.index()))
+    };
+    let containment = original.statements().iter().filter_map(|one| Some((one.id.index(), one.parent?.index())));
+    let required = Set::of(count, observed.crash.iter().map(|id| id.index()));
+    let executed = Set::of(count, observed.executed.iter().map(|id| id.index()));
+    let mut probes = Vec::new();
+    if !executed.is_empty() {
+        probes.push(Probe { keep: executed.clone(), expect: 0.8, why: "executed before the crash" });
+    }
+    let weights = (0..count).map(|at| if executed.is_empty() || executed.contains(at) { 1.0 } else { 0.05 }).collect();
+    Progression::new(Problem {
+        universe: Set::full(count),
+        required,
+        closures: HardEdges::new(count, edges(Strength::Hard).chain(containment)),
+        soft: edges(Strength::Soft).collect(),
+        probes,
+        weights,
+    })
+}
+
+/// The files of a program with only these statements.
+fn without(program: &Program, keep: &Set) -> Option<SourceTree> {
+    let mut doomed = StmtSet::new();
+    for statement in program.statements() {
+        if !keep.contains(statement.id.index()) {
+            doomed.insert(statement.id);
+        }
+    }
+    program.tree().with_edits(&program.delete(&doomed)).ok()
+}

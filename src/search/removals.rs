@@ -1,0 +1,113 @@
+//! The ways to do without a statement: alone, and together with the later readers of the names that it alone binds.
+//!
+//! Invariant: a removal is called certain only if the failing statement goes with it, or a statement that ran before the
+//! failure is sure to read a name that is then bound nowhere; everything else costs a run.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::machine::Set;
+use super::sweep::{Removal, Removals};
+use crate::program::{Names, Program, StmtId, SureReads};
+
+/// The removals of one program's statements.
+#[derive(Clone, Debug)]
+pub struct StatementRemovals {
+    ground: Arc<Ground>,
+}
+
+#[derive(Debug)]
+struct Ground {
+    program: Arc<Program>,
+    sure: SureReads,
+    failing: Option<usize>,
+    /// For each statement: itself with what stands in it, and its later readers with what stands in them.
+    table: Vec<(Vec<usize>, Vec<usize>)>,
+}
+
+impl StatementRemovals {
+    /// The removals of a program whose failing statement is `failing`; `before` are the statements that ran before it.
+    pub fn new(program: &Arc<Program>, failing: Option<StmtId>, before: &BTreeSet<StmtId>) -> Self {
+        let names = Names::of(program);
+        let count = program.statements().len();
+        let mut inside: Vec<Vec<usize>> = (0..count).map(|at| vec![at]).collect();
+        for statement in program.statements() {
+            for up in program.ancestors(statement.id) {
+                inside[up.index()].push(statement.id.index());
+            }
+        }
+        let table = program
+            .statements()
+            .iter()
+            .map(|statement| {
+                let own = inside[statement.id.index()].clone();
+                let outside = names.readers_of(statement.id).iter().filter(|reader| !own.contains(&reader.index()));
+                let readers: BTreeSet<usize> = outside.flat_map(|reader| inside[reader.index()].clone()).collect();
+                (own, readers.into_iter().collect())
+            })
+            .collect();
+        let ground = Ground {
+            program: Arc::clone(program),
+            sure: SureReads::of(program, before),
+            failing: failing.map(StmtId::index),
+            table,
+        };
+        Self { ground: Arc::new(ground) }
+    }
+
+    fn certain(&self, drop: &Set, present: &Set) -> bool {
+        let Ground { program, sure, failing, .. } = &*self.ground;
+        if failing.is_some_and(|failing| drop.contains(failing)) {
+            return true;
+        }
+        // What went before is gone as well.
+        let gone = (0..present.universe()).filter(|at| drop.contains(*at) || !present.contains(*at));
+        let gone: BTreeSet<StmtId> = gone.filter_map(|at| program.statements().get(at)).map(|one| one.id).collect();
+        sure.fail_without(program, &gone)
+    }
+}
+
+impl Removals for StatementRemovals {
+    fn of(&self, element: usize, present: &Set) -> Vec<Removal> {
+        let Some((own, readers)) = self.ground.table.get(element) else { return Vec::new() };
+        let universe = present.universe();
+        let here = |list: &[usize]| list.iter().copied().filter(|at| present.contains(*at)).collect::<Vec<_>>();
+        let alone = Set::of(universe, here(own));
+        let mut removals = vec![Removal { certain: self.certain(&alone, present), drop: alone.clone() }];
+        let readers = here(readers);
+        if !readers.is_empty() {
+            let drop = alone.union(&Set::of(universe, readers));
+            removals.push(Removal { certain: self.certain(&drop, present), drop });
+        }
+        removals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::SourceTree;
+
+    fn removals(text: &str, failing: u32, before: &[u32]) -> (StatementRemovals, Set) {
+        let program = Arc::new(Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap());
+        let before = before.iter().map(|at| StmtId(*at)).collect();
+        let count = program.statements().len();
+        (StatementRemovals::new(&program, Some(StmtId(failing)), &before), Set::full(count))
+    }
+
+    #[test]
+    fn a_definition_that_the_failing_statement_reads_costs_no_run() {
+        let (removals, present) = removals("x = f()\ny = g()\ncrash(x)\n", 2, &[0, 1, 2]);
+        let of_x = removals.of(0, &present);
+        assert_eq!(of_x.iter().map(|one| one.certain).collect::<Vec<_>>(), [true, true]);
+        assert_eq!(removals.of(1, &present), [Removal { drop: Set::of(3, [1]), certain: false }]);
+        assert!(removals.of(2, &present)[0].certain);
+    }
+
+    #[test]
+    fn a_reader_that_did_not_run_before_the_failure_proves_nothing() {
+        let (removals, present) = removals("x = 1\ny = x\ncrash()\n", 2, &[0, 2]);
+        assert!(!removals.of(0, &present)[0].certain);
+        assert_eq!(removals.of(0, &present)[1].drop, Set::of(3, [0, 1]));
+    }
+}

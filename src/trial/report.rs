@@ -1,0 +1,194 @@
+//! What the harness reports of a trial: the types of `outcome.json` and `trace.json`.
+//!
+//! Invariant: unknown or missing fields never fail a trial; the harness may be newer than the record.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A place in a project file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Frame {
+    /// Relative to the project root.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// Name of the function, `<module>` at top level.
+    pub func: String,
+}
+
+/// What a Python error says was missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Missing {
+    /// `name`, `attribute`, `module`, `key` or `unbound`.
+    pub kind: String,
+    /// The missing name.
+    pub name: String,
+    /// Type or module on which an attribute was looked up.
+    pub on: Option<String>,
+}
+
+/// A syntax error in a project file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SyntaxProblem {
+    /// Relative to the project root, or as Python names it.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// Python's words.
+    pub message: String,
+}
+
+/// The exception that ended the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Exception {
+    /// Qualified type name.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its text.
+    pub message: String,
+    /// Project frames, outermost first.
+    pub frames: Vec<Frame>,
+    /// What was missing, where the error says so.
+    pub missing: Option<Missing>,
+    /// Where the syntax is wrong.
+    pub syntax: Option<SyntaxProblem>,
+}
+
+/// One argument of the failing call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Argument {
+    /// Name of the parameter, or its position.
+    pub name: String,
+    /// Shape of a tensor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Vec<i64>>,
+    /// Its type, for example `int64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// Its device as the program sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Strides in elements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<Vec<i64>>,
+    /// Smallest value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<serde_json::Value>,
+    /// Greatest value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<serde_json::Value>,
+    /// Number of NaN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nan: Option<u64>,
+    /// Number of infinite values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inf: Option<u64>,
+    /// Text of an argument that is no tensor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// The element that breaks the operator's rule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offence {
+    /// `above`, `below`, `nan`, `inf`, `negative`, `zero_sum` or `other`.
+    pub kind: String,
+    /// The value, as text.
+    pub value: Option<String>,
+    /// The limit that it breaks, as text.
+    pub limit: Option<String>,
+    /// Index of the element in its tensor.
+    pub position: Option<Vec<i64>>,
+    /// Index in the data set of the sample that holds it.
+    pub sample: Option<i64>,
+}
+
+/// The first torch call that failed on the device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// Public name of the call.
+    pub op: String,
+    /// Operator under it, where known.
+    pub aten: Option<String>,
+    /// Project frames at the call, outermost first.
+    pub frames: Vec<Frame>,
+    /// Its arguments.
+    pub args: Vec<Argument>,
+    /// The offending element, where its value could be read.
+    pub offence: Option<Offence>,
+    /// What the CPU says instead.
+    pub cpu_text: Option<String>,
+    /// The program went on after it.
+    pub swallowed: bool,
+}
+
+/// Something that the harness noticed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Note {
+    /// For example `unseeded_generator`.
+    pub kind: String,
+    /// Where, relative to the project root.
+    pub file: Option<String>,
+    /// 1-based.
+    pub line: Option<u32>,
+    /// In words.
+    pub text: Option<String>,
+}
+
+/// A file that the program opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Opened {
+    /// Relative to the project root where inside, else absolute.
+    pub path: String,
+    /// Mode, for example `r`.
+    pub mode: String,
+    /// Whether it lies in the project.
+    pub project: bool,
+}
+
+/// `outcome.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// `clean`, `exception` or `exit`.
+    pub end: String,
+    /// Status of `sys.exit`.
+    pub exit_code: Option<i64>,
+    /// The exception that ended the program.
+    pub exception: Option<Exception>,
+    /// The first failing torch call.
+    pub failure: Option<Failure>,
+    /// What the emulated device cannot do.
+    pub not_emulated: Option<String>,
+    /// What was noticed on the way.
+    pub notes: Vec<Note>,
+    /// Imported modules at the end.
+    pub modules: Vec<String>,
+    /// Imported project files.
+    pub imported: Vec<String>,
+    /// Opened files.
+    pub opened: Vec<Opened>,
+    /// Everything else that the harness says, for `context.yaml`.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, serde_json::Value>,
+}
+
+/// `trace.json`: executed lines and calls of project files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// File to `[line, sequence of first execution, count]`.
+    pub executed: BTreeMap<String, Vec<(u32, u64, u64)>>,
+    /// Caller file, caller line, callee file, first line of the callee, count.
+    pub calls: Vec<(String, u32, String, u32, u64)>,
+}

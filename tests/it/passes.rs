@@ -1,0 +1,113 @@
+//! Every pass on real code: each proposal alone, half of them, and all of them give text that parses.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use reduce::passes::{ALL, Facts, Proposal, combine};
+use reduce::program::{Program, SourceFile, SourceTree};
+
+/// One file in so many, and so many proposals of a pass in one file: the test ends within half a minute.
+const ONE_FILE_IN: usize = 23;
+const SINGLES: usize = 12;
+
+fn standard_library() -> PathBuf {
+    let python = std::env::var_os("REDUCE_TEST_PYTHON").map_or_else(
+        || {
+            let home = std::env::var_os("HOME").expect("a home folder");
+            Path::new(&home).join(".cache/reduce/test/torch-2.11.0/bin/python")
+        },
+        PathBuf::from,
+    );
+    let output = Command::new(python)
+        .args(["-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"])
+        .output()
+        .expect("the test interpreter starts");
+    PathBuf::from(String::from_utf8(output.stdout).expect("text").trim())
+}
+
+fn sample(one_in: usize) -> Vec<PathBuf> {
+    let other = |name: &std::ffi::OsStr| name == "site-packages" || name == "dist-packages";
+    walkdir::WalkDir::new(standard_library())
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(|entry| !other(entry.file_name()))
+        .filter_map(Result::ok)
+        .map(walkdir::DirEntry::into_path)
+        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
+        .step_by(one_in)
+        .collect()
+}
+
+/// What a change of a program makes of it, if that does not parse.
+fn refused<'a>(program: &Program, proposals: impl IntoIterator<Item = &'a Proposal>) -> Option<String> {
+    let change = combine(program, proposals);
+    let tree = match change.apply(program.tree()) {
+        Ok(tree) => tree,
+        Err(error) => return Some(format!("{error}: {:?}", change.edits)),
+    };
+    let next = Program::parse(&tree).expect("few enough statements");
+    let opaque = next.opaque().into_iter().next()?;
+    let text = tree.get(&opaque.file).map_or(String::new(), |file| file.text().to_string());
+    let line = opaque.line as usize;
+    let near: Vec<&str> = text.lines().skip(line.saturating_sub(4)).take(7).collect();
+    Some(format!("line {line}: {}\n{}", opaque.message, near.join("\n")))
+}
+
+fn check_file(path: &Path, faults: &mut Vec<String>) -> usize {
+    let file = SourceFile::from_bytes(&std::fs::read(path).expect("a readable file"));
+    let tree = SourceTree { files: [("m.py".to_owned(), file)].into() };
+    let program = Program::parse(&tree).expect("few enough statements");
+    if !program.opaque().is_empty() {
+        return 0;
+    }
+    let facts = Facts::default();
+    let mut every = Vec::new();
+    let mut tried = 0;
+    for pass in ALL {
+        let proposals = pass.proposals(&program, &facts);
+        let mut note = |what: &str, fault: Option<String>| {
+            tried += 1;
+            faults.extend(fault.map(|fault| format!("{}: {} {what}: {fault}", path.display(), pass.name())));
+        };
+        for proposal in proposals.iter().step_by(proposals.len() / SINGLES + 1) {
+            note(&proposal.label, refused(&program, [proposal]));
+        }
+        note("all", refused(&program, &proposals));
+        note("odd", refused(&program, proposals.iter().skip(1).step_by(2)));
+        note("even", refused(&program, proposals.iter().step_by(2)));
+        note("thirds", refused(&program, proposals.iter().step_by(3)));
+        every.extend(proposals);
+    }
+    for (what, least) in [("certain", 0.9), ("likely", 0.4), ("everything", 0.0)] {
+        tried += 1;
+        let fault = refused(&program, every.iter().filter(|proposal| proposal.prior >= least));
+        faults.extend(fault.map(|fault| format!("{}: {what} of all passes: {fault}", path.display())));
+    }
+    tried
+}
+
+#[test]
+fn every_proposal_and_every_combination_parses_on_the_standard_library() {
+    let one_in = std::env::var("REDUCE_TEST_PASSES_ONE_IN").ok().and_then(|text| text.parse().ok()).unwrap_or(ONE_FILE_IN);
+    let mut faults = Vec::new();
+    let files = sample(one_in);
+    let tried: usize = files.iter().map(|path| check_file(path, &mut faults)).sum();
+    assert!(tried > files.len() * 20, "{tried} changes of {} files", files.len());
+    assert!(faults.is_empty(), "{} of {tried} changes do not parse:\n{}", faults.len(), faults.join("\n\n"));
+}
+
+#[test]
+fn keys_stay_the_same_when_the_text_before_them_goes() {
+    let text = "import os\nimport sys\n\n@timed\ndef f(x):\n    with torch.no_grad():\n        return g(x, num_workers=2)\n";
+    let tree = SourceTree::from_texts([("m.py", text)]);
+    let program = Program::parse(&tree).expect("one file");
+    let facts = Facts::default();
+    let keys = |program: &Program| -> Vec<String> {
+        ALL.iter().filter(|pass| pass.name() != "imports").flat_map(|pass| pass.proposals(program, &facts)).map(|proposal| proposal.key).collect()
+    };
+    let imports = reduce::passes::by_name("imports").expect("it is registered").proposals(&program, &facts);
+    let shorter = combine(&program, &imports).apply(&tree).expect("the edits fit");
+    assert_eq!(shorter.get("m.py").map(|file| file.text().contains("import")), Some(false));
+    assert_eq!(keys(&program), keys(&Program::parse(&shorter).expect("one file")));
+    assert!(keys(&program).len() >= 3);
+}

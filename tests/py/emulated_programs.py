@@ -1,0 +1,217 @@
+"""Ordinary training code, each a program of its own: what runs on a GPU must run on the emulated device unchanged.
+
+Each sets `result`, a list of tensors.  DEVICE is "cuda" on the emulated device and "cpu" on the plain CPU.
+"""
+
+HEAD = """
+import copy, math
+import torch, torch.nn as nn, torch.nn.functional as F
+torch.manual_seed(0)
+device = torch.device(DEVICE)
+"""
+
+PROGRAMS = {
+    "cnn": """
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                    nn.Dropout(0.3), nn.Linear(8 * 16, 10)).to(device)
+opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, 5)
+for step in range(5):
+    x, y = torch.randn(4, 3, 8, 8).to(device), torch.randint(0, 10, (4,), device=device)
+    opt.zero_grad(); loss = F.cross_entropy(net(x), y, label_smoothing=0.1); loss.backward(); opt.step(); sched.step()
+result = [loss] + list(net.state_dict().values())
+""",
+    "residual network with Adam and clipping": """
+class Block(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.b, self.n = nn.Conv2d(n, n, 3, padding=1), nn.Conv2d(n, n, 3, padding=1), nn.GroupNorm(2, n)
+    def forward(self, x):
+        return F.relu(x + self.n(self.b(F.relu(self.a(x)))))
+net = nn.Sequential(nn.Conv2d(3, 4, 1), Block(4), Block(4), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)).to(device)
+opt = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=0.01)
+for step in range(4):
+    loss = F.mse_loss(net(torch.randn(2, 3, 6, 6, device=device)), torch.zeros(2, 3, device=device))
+    opt.zero_grad(set_to_none=True); loss.backward(); norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5); opt.step()
+result = [loss, norm] + [p.detach() for p in net.parameters()]
+""",
+    "u-net for segmentation": """
+down, bottom = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+up, head = nn.ConvTranspose2d(4, 4, 2, stride=2), nn.Conv2d(8, 3, 1)
+net = nn.ModuleList([down, bottom, up, head]).to(device)
+opt = torch.optim.AdamW(net.parameters(), lr=0.01)
+for step in range(3):
+    x = torch.randn(2, 1, 8, 8, device=device); mask = torch.randint(0, 3, (2, 8, 8), device=device); mask[0, 0] = 255
+    a = down(x).relu(); b = up(bottom(F.max_pool2d(a, 2)).relu()); out = head(torch.cat([a, b], 1))
+    loss = F.cross_entropy(out, mask, ignore_index=255)
+    opt.zero_grad(); loss.backward(); opt.step()
+iou = ((out.argmax(1) == mask) & (mask != 255)).sum() / (mask != 255).sum()
+result = [loss, iou, F.interpolate(out, scale_factor=2, mode="bilinear", align_corners=False)]
+""",
+    "transformer encoder, trained and then evaluated": """
+enc = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2).to(device)
+emb = nn.Embedding(50, 16, padding_idx=0).to(device)
+params = list(enc.parameters()) + list(emb.parameters())
+opt = torch.optim.AdamW(params, lr=1e-3)
+ids = torch.randint(0, 50, (3, 7), device=device); pad = ids == 0
+for step in range(3):
+    out = enc(emb(ids), src_key_padding_mask=pad); loss = out.pow(2).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+enc.eval()
+with torch.no_grad():
+    last = enc(emb(ids))
+result = [loss, last, emb.weight.grad]
+""",
+    "decoder language model": """
+class Attention(nn.Module):
+    def __init__(self, n, heads):
+        super().__init__(); self.h = heads; self.qkv = nn.Linear(n, 3 * n); self.o = nn.Linear(n, n)
+        self.register_buffer("mask", torch.tril(torch.ones(16, 16)).bool())
+    def forward(self, x):
+        b, t, n = x.shape
+        q, k, v = [z.view(b, t, self.h, n // self.h).transpose(1, 2) for z in self.qkv(x).chunk(3, -1)]
+        w = (q @ k.transpose(-1, -2) / math.sqrt(n // self.h)).masked_fill(~self.mask[:t, :t], float("-inf")).softmax(-1)
+        return self.o((w @ v).transpose(1, 2).reshape(b, t, n))
+class LM(nn.Module):
+    def __init__(self):
+        super().__init__(); self.tok = nn.Embedding(30, 16); self.pos = nn.Embedding(16, 16); self.att = Attention(16, 2)
+        self.n = nn.LayerNorm(16); self.head = nn.Linear(16, 30, bias=False); self.head.weight = self.tok.weight
+    def forward(self, ids):
+        x = self.tok(ids) + self.pos(torch.arange(ids.shape[1], device=ids.device))
+        return self.head(self.n(x + self.att(x)))
+m = LM().to(device); opt = torch.optim.Adam(m.parameters(), lr=1e-2)
+for step in range(3):
+    ids = torch.randint(0, 30, (2, 9), device=device); out = m(ids[:, :-1])
+    loss = F.cross_entropy(out.reshape(-1, 30), ids[:, 1:].reshape(-1)); opt.zero_grad(); loss.backward(); opt.step()
+ids = torch.zeros(1, 1, dtype=torch.long, device=device)
+for _ in range(5):
+    p = m(ids)[:, -1].softmax(-1); v, i = p.topk(5); ids = torch.cat([ids, i.gather(1, torch.multinomial(v, 1))], 1)
+result = [loss, ids]
+""",
+    "lstm over packed sequences": """
+net = nn.LSTM(5, 6, num_layers=2, batch_first=True, bidirectional=True, dropout=0.1).to(device); head = nn.Linear(12, 2).to(device)
+opt = torch.optim.RMSprop(list(net.parameters()) + list(head.parameters()), lr=0.01)
+for step in range(3):
+    x = torch.randn(3, 6, 5, device=device); lengths = torch.tensor([6, 4, 2])
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    out, (h, c) = net(packed); out, n = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+    loss = F.cross_entropy(head(out[:, -1] + h[-1].repeat(1, 2)), torch.tensor([0, 1, 0], device=device))
+    opt.zero_grad(); loss.backward(); opt.step()
+gru = nn.GRUCell(5, 4).to(device); s = torch.zeros(3, 4, device=device)
+for t in range(3): s = gru(x[:, t], s)
+result = [loss, out, h, s]
+""",
+    "gan step": """
+G = nn.Sequential(nn.Linear(4, 16), nn.LeakyReLU(0.2), nn.Linear(16, 8), nn.Tanh()).to(device)
+D = nn.Sequential(nn.Linear(8, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1)).to(device)
+og, od = torch.optim.Adam(G.parameters(), betas=(0.5, 0.999)), torch.optim.Adam(D.parameters(), betas=(0.5, 0.999))
+bce = nn.BCEWithLogitsLoss()
+for step in range(3):
+    real = torch.randn(6, 8, device=device); fake = G(torch.randn(6, 4, device=device))
+    one, zero = torch.ones(6, 1, device=device), torch.zeros(6, 1, device=device)
+    ld = bce(D(real), one) + bce(D(fake.detach()), zero); od.zero_grad(); ld.backward(); od.step()
+    lg = bce(D(fake), one); og.zero_grad(); lg.backward(); og.step()
+mix = torch.rand(6, 1, device=device); between = (mix * real + (1 - mix) * fake.detach()).requires_grad_()
+g, = torch.autograd.grad(D(between).sum(), between, create_graph=True); penalty = (g.norm(2, 1) - 1).pow(2).mean(); penalty.backward()
+result = [ld, lg, penalty, D[0].weight.grad]
+""",
+    "vae": """
+enc, dec = nn.Linear(6, 8).to(device), nn.Linear(4, 6).to(device)
+opt = torch.optim.Adam([*enc.parameters(), *dec.parameters()], lr=0.01)
+for step in range(3):
+    x = torch.rand(5, 6, device=device); mu, logvar = enc(x).chunk(2, 1)
+    z = mu + torch.randn_like(mu) * (0.5 * logvar).exp(); r = torch.sigmoid(dec(z))
+    loss = F.binary_cross_entropy(r, x, reduction="sum") - 0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum()
+    opt.zero_grad(); loss.backward(); opt.step()
+kl = torch.distributions.kl_divergence(torch.distributions.Normal(mu, (0.5 * logvar).exp()), torch.distributions.Normal(0.0, 1.0))
+result = [loss, kl, r]
+""",
+    "graph network by scatter": """
+x = torch.randn(6, 4, device=device); edges = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]).to(device)
+w = nn.Parameter(torch.randn(4, 4, device=device)); opt = torch.optim.SGD([w], lr=0.1)
+for step in range(3):
+    m = (x @ w)[edges[0]]; out = torch.zeros_like(x).index_add_(0, edges[1], m)
+    deg = torch.zeros(6, device=device).scatter_add_(0, edges[1], torch.ones(6, device=device))
+    pooled = torch.zeros(2, 4, device=device).index_add(0, torch.tensor([0, 0, 0, 1, 1, 1], device=device), out / deg[:, None])
+    loss = F.nll_loss(pooled.log_softmax(1), torch.tensor([0, 1], device=device)); opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, w, torch.bincount(edges[0]), out.sort(0)[0]]
+""",
+    "detection head": """
+boxes = torch.rand(10, 4, device=device); boxes[:, 2:] += boxes[:, :2]; truth = boxes[:3] + 0.01
+lt, rb = torch.max(boxes[:, None, :2], truth[None, :, :2]), torch.min(boxes[:, None, 2:], truth[None, :, 2:])
+wh = (rb - lt).clamp(min=0); inter = wh[..., 0] * wh[..., 1]; area = lambda b: (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1])
+iou = inter / (area(boxes)[:, None] + area(truth)[None] - inter); best, match = iou.max(1)
+labels = torch.tensor([1, 2, 0], device=device)[match]; labels[best < 0.5] = 3
+keep = torch.nonzero(best > 0.1, as_tuple=True)[0]
+head = nn.Linear(4, 4).to(device); one = F.one_hot(labels, 4).float()
+loss = F.binary_cross_entropy_with_logits(head(boxes), one, reduction="none").mean() + F.smooth_l1_loss(head(boxes)[keep], truth[match[keep]])
+loss.backward(); result = [loss, labels, keep, head.weight.grad]
+""",
+    "policy gradient": """
+pi = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)).to(device); opt = torch.optim.Adam(pi.parameters(), lr=0.01)
+for episode in range(3):
+    logs, rewards = [], []; s = torch.zeros(3, device=device)
+    for t in range(5):
+        d = torch.distributions.Categorical(logits=pi(s)); a = d.sample(); logs.append(d.log_prob(a)); rewards.append(float(a.item()))
+        s = s + torch.randn(3, device=device) * 0.1
+    returns = torch.tensor(rewards, device=device).flip(0).cumsum(0).flip(0); returns = (returns - returns.mean()) / (returns.std() + 1e-6)
+    loss = -(torch.stack(logs) * returns).sum(); opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, returns, s]
+""",
+    "contrastive with a momentum encoder": """
+q = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)).to(device); k = copy.deepcopy(q)
+for p in k.parameters(): p.requires_grad = False
+queue = F.normalize(torch.randn(4, 10, device=device), dim=0); opt = torch.optim.SGD(q.parameters(), lr=0.1)
+for step in range(3):
+    x = torch.randn(4, 6, device=device); a = F.normalize(q(x), dim=1)
+    with torch.no_grad():
+        for pq, pk in zip(q.parameters(), k.parameters()): pk.data.mul_(0.9).add_(pq.data, alpha=0.1)
+        b = F.normalize(k(x), dim=1)
+    logits = torch.cat([torch.einsum("nc,nc->n", a, b)[:, None], a @ queue], 1) / 0.1
+    loss = F.cross_entropy(logits, torch.zeros(4, dtype=torch.long, device=device)); opt.zero_grad(); loss.backward(); opt.step()
+    queue = torch.cat([b.T, queue], 1)[:, :10]
+result = [loss, queue] + list(k.state_dict().values())
+""",
+    "diffusion step": """
+beta = torch.linspace(1e-4, 0.02, 20, device=device); alpha = torch.cumprod(1 - beta, 0)
+net = nn.Sequential(nn.Linear(5, 16), nn.SiLU(), nn.Linear(16, 4)).to(device); opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+for step in range(3):
+    x0 = torch.randn(6, 4, device=device); t = torch.randint(0, 20, (6,), device=device); e = torch.randn_like(x0)
+    a = alpha.gather(0, t)[:, None]; xt = a.sqrt() * x0 + (1 - a).sqrt() * e
+    loss = F.mse_loss(net(torch.cat([xt, t[:, None].float() / 20], 1)), e); opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, alpha, xt]
+""",
+    "mixed precision with a scaler": """
+m = nn.Linear(6, 3).to(device); opt = torch.optim.SGD(m.parameters(), lr=0.1)
+on = DEVICE == "cuda"
+scaler = torch.cuda.amp.GradScaler(enabled=on)
+for step in range(3):
+    with torch.autocast("cuda", enabled=on):
+        loss = m(torch.randn(4, 6, device=device)).pow(2).mean()
+    opt.zero_grad(); scaler.scale(loss).backward(); scaler.unscale_(opt)
+    nn.utils.clip_grad_value_(m.parameters(), 1.0); scaler.step(opt); scaler.update()
+result = [loss, m.weight]
+""",
+    "custom autograd function and hooks": """
+class Clip(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): ctx.save_for_backward(x); return x.clamp(-1, 1)
+    @staticmethod
+    def backward(ctx, g): x, = ctx.saved_tensors; return g * torch.ones(x.shape, device=x.device)
+seen = []
+m = nn.Linear(4, 4).to(device); m.register_full_backward_hook(lambda mod, gi, go: seen.append(go[0]))
+x = torch.randn(3, 4, device=device, requires_grad=True); y = Clip.apply(m(x)); y.register_hook(lambda g: seen.append(g) or g * 2)
+from torch.utils.checkpoint import checkpoint
+z = checkpoint(m, y, use_reentrant=False); z.sum().backward()
+result = [x.grad, m.weight.grad] + [s + torch.zeros(1, device=device) for s in seen]
+""",
+    "saved, loaded and resumed": """
+import io
+m = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(device); opt = torch.optim.Adam(m.parameters())
+def step():
+    opt.zero_grad(); l = m(torch.randn(5, 3, device=device)).pow(2).sum(); l.backward(); opt.step(); return l
+step(); f = io.BytesIO(); torch.save({"model": m.state_dict(), "opt": opt.state_dict(), "step": 1}, f); f.seek(0)
+ck = torch.load(f, map_location=device); m2 = copy.deepcopy(m); m2.load_state_dict(ck["model"]); opt.load_state_dict(ck["opt"]); l = step()
+result = [l] + list(m.state_dict().values()) + list(m2.state_dict().values()) + list(ck["model"].values())
+""",
+}
