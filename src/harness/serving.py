@@ -40,6 +40,7 @@ class _NotHere(Exception):
 
 class _Server:
     def __init__(self, startup_modules):
+        sys.dont_write_bytecode = True
         self.startup_modules = startup_modules
         self.input = os.dup(0)
         self.output = os.dup(1)
@@ -145,10 +146,11 @@ class _Server:
         from . import program
         program.catalog(self.hello["catalog"])
         if self.hello["device"] == "emulated" and "torch" in sys.modules:
-            try:
-                importlib.import_module("_reduce.emulated")
-            except ImportError:
-                pass
+            for name in ("_reduce.emulated", "torch.utils._device"):    # the second is what the first needs later
+                try:
+                    importlib.import_module(name)
+                except ImportError:
+                    continue
         sys.dont_write_bytecode = True
         seeding = ("torch.random", "torch.cuda", "torch.cuda.random", "torch.xpu", "torch.xpu.random", "torch.mtia")
         for name, module in list(sys.modules.items()):
