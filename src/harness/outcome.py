@@ -57,7 +57,7 @@ def _syntax_in(value):
     found = re.search(r" in file (.*) on line (\d+)", str(value.msg))
     if name is None and found:
         name, line = found.group(1), int(found.group(2))
-    return {"file": report.relative(name or "") or name, "line": line, "message": str(value.msg)}
+    return {"file": report.relative(name or "") or str(name or ""), "line": line or 0, "message": str(value.msg)}
 
 
 _ATTRIBUTE = (

@@ -6,6 +6,7 @@ Invariant: `sys.argv`, `sys.path`, `__main__`, tracebacks, threads, atexit handl
 
 import atexit
 import builtins
+import functools
 import importlib
 import json
 import os
@@ -105,7 +106,7 @@ def _torch_loaded(spec, torch):
     if not hasattr(torch, "manual_seed"):
         return      # a module of the project that is only called so
     if spec["device"] == "emulated":
-        _install("emulated", spec, _catalog(spec))
+        _install("emulated", spec, catalog(spec["catalog"]))
     pins.torch_loaded(spec, torch)
     if spec["witness"]:
         _install("witness", spec)
@@ -122,10 +123,12 @@ def _install(name, spec, *arguments):
     module.install(spec, *(arguments + (report,)))
 
 
-def _catalog(spec):
-    if not spec["catalog"]:
+@functools.lru_cache(maxsize=1)
+def catalog(path):
+    """The catalogue of asserts that the emulated device may ask; read once a server.  None where there is none."""
+    if not path or not os.path.exists(path):
         return None
-    with open(spec["catalog"], "rb") as handle:
+    with open(path, "rb") as handle:
         return json.load(handle)
 
 

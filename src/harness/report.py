@@ -15,20 +15,19 @@ _project = None     # absolute path of the project, with a trailing separator
 _real = None        # the same with symbolic links resolved
 _workdir = None     # where the program started: relative file names of code objects are relative to it
 _harness = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_known = {}         # code file name -> relative path, or None
+_known = {}         # absolute code file name -> relative path, or None
+_typed = {}         # the same for relative names, which depend on the folder
 
 
 def configure(project, workdir):
     """Sets the project's root and the folder in which the program starts (both absolute)."""
     global _project, _real, _workdir
-    previous = _project
+    if _project != project.rstrip(os.sep) + os.sep:
+        _known.clear()
+    _typed.clear()
     _project = project.rstrip(os.sep) + os.sep
     _real = os.path.realpath(project).rstrip(os.sep) + os.sep
     _workdir = workdir
-    if previous != _project:
-        _known.clear()
-    for name in [name for name in _known if not os.path.isabs(name)]:
-        del _known[name]
 
 
 def below(path):
@@ -44,8 +43,10 @@ def relative(filename):
     except (KeyError, TypeError):
         pass
     try:
+        if filename in _typed:
+            return _typed[filename]
         found = _relative(os.fspath(filename))
-        _known[filename] = found
+        (_known if filename.startswith(os.sep) else _typed)[filename] = found
     except Exception:
         return None
     return found

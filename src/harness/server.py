@@ -26,6 +26,7 @@ def _bootstrap():
 _bootstrap()
 
 if __name__ == "__main__":
+    sys.dont_write_bytecode = False     # of the harness itself; `serving` forbids it again
     from _reduce import serving
 
     _trial = serving.serve(STARTUP_MODULES)

@@ -7,6 +7,7 @@ and whatever outlives a lost supervisor is ended here.
 import gc
 import importlib
 import json
+import linecache
 import os
 import selectors
 import shutil
@@ -33,8 +34,13 @@ class _Trial:
         self.error = None
 
 
+class _NotHere(Exception):
+    """No trial can be run on this machine in the way that was asked for."""
+
+
 class _Server:
     def __init__(self, startup_modules):
+        sys.dont_write_bytecode = True
         self.startup_modules = startup_modules
         self.input = os.dup(0)
         self.output = os.dup(1)
@@ -71,6 +77,8 @@ class _Server:
                            ("catalog", None), ("memory", None)):
             hello.setdefault(key, value)
         self.hello = hello
+        if not os.path.isdir(hello["project"]):
+            raise _NotHere("there is no folder %s" % hello["project"])
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         kernel.become_subreaper()
         hello["probe"] = view.probe_folder(hello["project"])
@@ -79,6 +87,8 @@ class _Server:
         finally:
             view.clean({"scratch": hello["probe"]})
             shutil.rmtree(hello["probe"], ignore_errors=True)
+        if hello["sandbox"] and not self.features["mounts"] and not self.features["landlock"]:
+            raise _NotHere("the system refuses private mounts (%s) and has no Landlock" % self.features["refused"])
         if self.features["mounts"]:
             view.enter(self.features, hello["project"])
         os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
@@ -104,14 +114,14 @@ class _Server:
             try:
                 importlib.import_module(name)
             except BaseException as error:
-                failed.append({"module": name, "error": "%s: %s" % (type(error).__name__, str(error)[:500])})
+                failed.append("%s: %s: %s" % (name, type(error).__name__, str(error)[:500]))
         sys.path[:] = path
         os.chdir(folder)
         for name, module in list(sys.modules.items()):
             place = getattr(module, "__file__", None)
             if isinstance(place, str) and os.path.isabs(place) and report.relative(place) is not None:
                 del sys.modules[name]
-                failed.append({"module": name, "error": "belongs to the project"})
+                failed.append("%s: belongs to the project" % name)
         self.warm()
         _quiet_finalizers()
         gc.collect()
@@ -123,17 +133,29 @@ class _Server:
         return failed
 
     def warm(self):
-        """Loads the harness files that every trial needs, so that no child compiles them."""
+        """Loads the harness files that every trial needs, so that no child compiles them.
+
+        Their byte code is kept beside them, for exec mode: that folder is ours, and named by its content.
+        """
+        sys.dont_write_bytecode = False
         for name in ("program", "outcome", "pins", "imports", "inventory", "witness", "tracer"):
             try:
                 importlib.import_module("_reduce." + name)
             except ImportError:
                 continue
+        from . import program
+        program.catalog(self.hello["catalog"])
         if self.hello["device"] == "emulated" and "torch" in sys.modules:
-            try:
-                importlib.import_module("_reduce.emulated")
-            except ImportError:
-                pass
+            for name in ("_reduce.emulated", "torch.utils._device"):    # the second is what the first needs later
+                try:
+                    importlib.import_module(name)
+                except ImportError:
+                    continue
+        sys.dont_write_bytecode = True
+        seeding = ("torch.random", "torch.cuda", "torch.cuda.random", "torch.xpu", "torch.xpu.random", "torch.mtia")
+        for name, module in list(sys.modules.items()):
+            if name in seeding or name.startswith("_reduce."):
+                linecache.getlines(module.__file__)     # torch formats the stack of every seeding
 
     # --- trials ------------------------------------------------------------------------------------------------------
 
@@ -287,6 +309,9 @@ def serve(startup_modules):
     server = _Server(startup_modules)
     try:
         return server.loop()
+    except _NotHere as error:
+        server.say({"ready": False, "error": str(error)})
+        raise SystemExit("fork server: %s" % (error,))
     except (BrokenPipeError, ValueError) as error:
         server.kill_all()
         raise SystemExit("fork server: %s" % (error,))

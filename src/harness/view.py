@@ -275,7 +275,7 @@ def _copy_file(source, target):
 
 def probe(hello):
     """What this machine allows, tried for real in children: {"mounts", "view", "landlock", "netns", "userns", ...}."""
-    features = {"mounts": False, "view": "copy", "landlock": landlock.available() if hello["sandbox"] else 0,
+    features = {"mounts": False, "refused": None, "view": "copy", "landlock": landlock.available() if hello["sandbox"] else 0,
                 "netns": False, "userns": False, "submounts": []}
     without = os.environ.get("REDUCE_HARNESS_WITHOUT", "").split(",")   # what a test takes away
     if "mounts" in without:
@@ -284,9 +284,11 @@ def probe(hello):
         for netns in ((True, False) if not hello["network"] else (False,)):
             for kind in [kind for kind in ("overlay", "copy") if kind not in without]:
                 trial = dict(features, mounts=True, view=kind, netns=netns, userns=userns, strict_overlay=True)
-                if _tried(lambda: _attempt(hello, trial)):
+                refused = _refused(lambda: _attempt(hello, trial))
+                if refused is None:
                     del trial["strict_overlay"]
                     return trial
+                features["refused"] = features["refused"] or refused
     return features
 
 
@@ -320,22 +322,21 @@ def _attempt(hello, features):
     return seen == "new" and refused
 
 
-def _tried(attempt):
+def _refused(attempt):
+    """Why `attempt` does not work, tried in a child; None when it works."""
+    reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        code = 1
         try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, 1)
-            code = 0 if attempt() else 1
+            why = "" if attempt() else "a write went astray"
         except BaseException as error:
-            try:
-                os.write(2, ("probe: %r\n" % (error,)).encode())
-            except OSError:
-                pass
-        finally:
-            os._exit(code)
-    return os.waitpid(pid, 0)[1] == 0
+            why = "%s: %s" % (type(error).__name__, error)
+        os.write(writer, why.encode("utf-8", "replace")[:4000])
+        os._exit(1 if why else 0)
+    os.close(writer)
+    with open(reader, "rb") as handle:
+        why = handle.read().decode("utf-8", "replace")
+    return None if os.waitpid(pid, 0)[1] == 0 else why or "it was killed"
 
 
 def probe_folder(project):

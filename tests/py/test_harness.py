@@ -248,7 +248,7 @@ class Outcomes(Case):
         self.project.write("local_part.py", "raise SystemExit('must not run')\n")
         self.project.write("train.py", "import local_part\n")
         server = self.start(preload=["json", "local_part", "no_such_module"])
-        self.assertEqual([entry["module"] for entry in server.ready["preload_failed"]], ["local_part", "no_such_module"])
+        self.assertEqual([entry.split(":")[0] for entry in server.ready["preload_failed"]], ["local_part", "no_such_module"])
         self.assertEqual(server.trial()["exit"], 1)
 
 
