@@ -18,13 +18,13 @@ use std::ops::Range;
 use crate::program::Program;
 use crate::program::python::{AnyNodeRef, Expr, Stmt, TokenKind, ast, range};
 
+use super::Pass;
 use super::decorators::prior as decorator_prior;
 use super::facts::Facts;
 use super::names::Names;
 use super::proposal::{Draft, Proposal};
 use super::view::{View, last_name};
 use super::walk::{in_class, walk};
-use super::Pass;
 
 /// See the module.
 pub(super) struct Annotations;
@@ -40,8 +40,7 @@ impl Pass for Annotations {
         let names = Names::of(program);
         let asked = ["get_type_hints", "__annotations__", "signature", "script", "jit", "beartype", "typechecked"];
         let asked = asked.into_iter().any(|name| names.attribute_reads(name) > 0 || names.loaded_anywhere(name));
-        let read_docs = names.attribute_reads("__doc__") > 0 || names.loaded_anywhere("__doc__");
-        let site = Site { asked, read_docs };
+        let site = Site { asked, documented: names.attribute_reads("__doc__") > 0 };
         let mut proposals = Vec::new();
         for view in View::of(program) {
             walk(&view, |node, ancestors| {
@@ -59,7 +58,7 @@ impl Pass for Annotations {
 
 struct Site {
     asked: bool,
-    read_docs: bool,
+    documented: bool,
 }
 
 impl Site {
@@ -69,8 +68,10 @@ impl Site {
 
     /// All annotations of one function.
     fn function(&self, view: &View<'_>, function: &ast::StmtFunctionDef) -> Option<Proposal> {
-        let registers = function.decorator_list.iter().any(|decorator| decorator_prior(decorator) < 0.03 || {
-            matches!(last_name(&decorator.expression), Some("command" | "main" | "register" | "script" | "fixture"))
+        let registers = function.decorator_list.iter().any(|decorator| {
+            decorator_prior(decorator) < 0.03 || {
+                matches!(last_name(&decorator.expression), Some("command" | "main" | "register" | "script" | "fixture"))
+            }
         });
         let prior = if registers { 0.4 } else { self.sure() };
         let draft = Draft::new(NAME, view, range(&function.name).start, "annotations of a function", prior);
@@ -103,7 +104,7 @@ impl Site {
     /// A statement that is only a string.
     fn string(&self, view: &View<'_>, stmt: &ast::StmtExpr) -> Option<Proposal> {
         let Expr::StringLiteral(_) = &*stmt.value else { return None };
-        let prior = if self.read_docs { 0.7 } else { 0.99 };
+        let prior = if self.documented { 0.7 } else { 0.99 };
         let draft = Draft::new(NAME, view, range(stmt).start, "a docstring", prior);
         draft.statement(view, view.id(stmt)?, &range(stmt)).finish()
     }
@@ -140,15 +141,27 @@ mod tests {
 
     #[test]
     fn annotations_of_functions_go() {
-        all(&Annotations, "def f(a: int, *b: str, c: 'X' = 1, **d: T) -> Tensor: pass\n", "def f(a, *b, c = 1, **d): pass\n");
-        all(&Annotations, "def f(\r\n\ta: (int),  # one\r\n\tb=2) -> (\r\n\tTensor):\r\n\treturn a\r\n", "def f(\r\n\ta,  # one\r\n\tb=2):\r\n\treturn a\r\n");
+        all(
+            &Annotations,
+            "def f(a: int, *b: str, c: 'X' = 1, **d: T) -> Tensor: pass\n",
+            "def f(a, *b, c = 1, **d): pass\n",
+        );
+        all(
+            &Annotations,
+            "def f(\r\n\ta: (int),  # one\r\n\tb=2) -> (\r\n\tTensor):\r\n\treturn a\r\n",
+            "def f(\r\n\ta,  # one\r\n\tb=2):\r\n\treturn a\r\n",
+        );
     }
 
     #[test]
     fn annotations_of_variables_go() {
         all(&Annotations, "x: int = 1\ny: str; z = 2\n", "x = 1\nz = 2\n");
         all(&Annotations, "def f():\n    x: list[int]\n", "def f():\n    pass\n");
-        all(&Annotations, "class A(nn.Module):\n    n: int = 1\n    m = 2\n", "class A(nn.Module):\n    n = 1\n    m = 2\n");
+        all(
+            &Annotations,
+            "class A(nn.Module):\n    n: int = 1\n    m = 2\n",
+            "class A(nn.Module):\n    n = 1\n    m = 2\n",
+        );
     }
 
     #[test]

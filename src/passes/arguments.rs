@@ -34,7 +34,7 @@ impl Pass for Arguments {
         NAME
     }
 
-    fn proposals(&self, program: &Program, _facts: &Facts) -> Vec<Proposal> {
+    fn proposals(&self, program: &Program, facts: &Facts) -> Vec<Proposal> {
         let callees = callees(program);
         let mut proposals = Vec::new();
         for view in View::of(program) {
@@ -42,17 +42,39 @@ impl Pass for Arguments {
                 let AnyNodeRef::ExprCall(call) = node else { return };
                 let raised = matches!(ancestors.last(), Some(AnyNodeRef::StmtRaise(_)));
                 proposals.extend(super_form(&view, call));
-                proposals.extend(of_call(&view, call, if raised { Use::Raised } else { Use::Called }, &callees));
+                let used = match &*call.func {
+                    _ if raised => Use::Raised,
+                    func if last_name(func) == Some("add_argument") => option_use(call, facts),
+                    _ => Use::Called,
+                };
+                proposals.extend(of_call(&view, call, used, &callees));
             });
         }
         proposals
     }
 }
 
+/// What a call is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Called,
+    /// It makes an exception.
     Raised,
+    /// It declares an option that the command gives.
+    Given,
+    /// It declares an option that the command leaves at its default.
+    Left,
+}
+
+/// Whether the command gives the option that a call of `add_argument` declares.
+fn option_use(call: &ast::ExprCall, facts: &Facts) -> Use {
+    let given = |name: &str| facts.argv.iter().any(|word| word.split('=').next() == Some(name));
+    let mut spelled = call.arguments.args.iter().map(|argument| match argument {
+        Expr::StringLiteral(name) => Some(name.value.to_str()),
+        _ => None,
+    });
+    let left = spelled.all(|name| name.is_some_and(|name| name.starts_with('-') && !given(name)));
+    if left { Use::Left } else { Use::Given }
 }
 
 /// `super(Model, self)` to `super()`.
@@ -66,12 +88,7 @@ fn super_form(view: &View<'_>, call: &ast::ExprCall) -> Option<Proposal> {
     draft.item(view, &row, 0).item(view, &row, 1).finish()
 }
 
-fn of_call(
-    view: &View<'_>,
-    call: &ast::ExprCall,
-    used: Use,
-    callees: &BTreeMap<&str, Callee<'_>>,
-) -> Vec<Proposal> {
+fn of_call(view: &View<'_>, call: &ast::ExprCall, used: Use, callees: &BTreeMap<&str, Callee<'_>>) -> Vec<Proposal> {
     let row = view.arguments(&call.arguments, Brackets::Stay);
     let name = last_name(&call.func).unwrap_or_default();
     let callee = callees.get(name);
@@ -79,9 +96,10 @@ fn of_call(
     let mut proposals = Vec::new();
     for (place, item) in row.items.iter().enumerate() {
         let keyword = call.arguments.keywords.iter().find(|keyword| range(*keyword).start == item.start);
-        let value = call.arguments.args.iter().find(|value| item.start <= range(*value).start && range(*value).end <= item.end);
+        let value =
+            call.arguments.args.iter().find(|value| item.start <= range(*value).start && range(*value).end <= item.end);
         let (detail, prior) = match (keyword, value) {
-            (Some(keyword), _) => ("a keyword argument", keyword_prior(name, keyword, callee)),
+            (Some(keyword), _) => ("a keyword argument", keyword_prior(name, keyword, used, callee)),
             (None, Some(value)) => {
                 let trailing = last.as_ref() == Some(&range(value));
                 ("an argument", positional_prior(name, call, value, trailing, used, callee))
@@ -102,16 +120,26 @@ fn has_default(callee: Option<&Callee<'_>>, name: &str) -> Option<bool> {
     Some(parameter.is_none_or(|parameter| parameter.default.is_some()))
 }
 
-fn keyword_prior(callee_name: &str, keyword: &ast::Keyword, callee: Option<&Callee<'_>>) -> Option<f64> {
+fn keyword_prior(callee_name: &str, keyword: &ast::Keyword, used: Use, callee: Option<&Callee<'_>>) -> Option<f64> {
     let Some(name) = &keyword.arg else { return Some(0.3) };
     let name = name.as_str();
+    match (used, name) {
+        (Use::Given | Use::Left, "help" | "metavar") => return Some(0.97),
+        (Use::Given | Use::Left, "required" | "choices") => return Some(0.9),
+        (Use::Left, "type" | "nargs") => return Some(0.85),
+        (Use::Given, "default") => return Some(0.9),
+        (Use::Given | Use::Left, _) => return Some(0.1),
+        (Use::Called | Use::Raised, _) => {}
+    }
     if let Some(default) = has_default(callee, name) {
         return default.then_some(0.5);
     }
     if LOGS.contains(&callee_name) || IDLE.contains(&name) {
-        return Some(0.9);
+        return Some(0.95);
     }
     Some(match name {
+        "weight_decay" | "betas" | "eps" | "momentum" | "nesterov" | "label_smoothing" | "max_norm" | "timeout" => 0.8,
+        "exist_ok" | "parents" | "encoding" | "errors" | "level" | "inplace" | "memory_format" => 0.6,
         "device" | "dtype" | "num_classes" | "num_embeddings" | "embedding_dim" | "metaclass" => 0.05,
         "dim" | "axis" | "index" | "target" | "input" | "default" | "type" | "batch_size" | "default_factory" => 0.15,
         "key" | "collate_fn" | "dataset" | "generator" | "padding_idx" | "ignore_index" => 0.2,
@@ -131,7 +159,7 @@ fn positional_prior(
         return Some(0.9);
     }
     if LOGS.contains(&name) {
-        return Some(0.7);
+        return Some(0.85);
     }
     if !trailing || name == "super" {
         return None;
@@ -147,7 +175,8 @@ fn positional_prior(
     match name {
         "open" if count == 2 && matches!(value, Expr::StringLiteral(mode) if mode.value.to_str() == "r") => Some(0.95),
         "get" | "getattr" | "pop" | "next" if count > 1 => Some(0.6),
-        "Linear" | "Conv2d" | "Conv1d" | "Embedding" | "isinstance" | "setattr" | "zip" | "map" => None,
+        "Sequential" | "max" | "min" | "chain" | "add_argument" | "Linear" | "Conv2d" | "Conv1d" | "Embedding"
+        | "isinstance" | "setattr" | "zip" | "map" => None,
         _ if count > 1 && call.arguments.keywords.is_empty() => Some(0.15),
         _ if count > 1 => Some(0.1),
         _ => None,
@@ -156,17 +185,59 @@ fn positional_prior(
 
 /// Calls that only show something.
 const LOGS: [&str; 17] = [
-    "print", "info", "debug", "warning", "warn", "error", "exception", "critical", "set_postfix",
-    "set_description", "add_scalar", "log_metrics", "basicConfig", "getLogger", "StreamHandler", "Formatter", "filterwarnings",
+    "print",
+    "info",
+    "debug",
+    "warning",
+    "warn",
+    "error",
+    "exception",
+    "critical",
+    "set_postfix",
+    "set_description",
+    "add_scalar",
+    "log_metrics",
+    "basicConfig",
+    "getLogger",
+    "StreamHandler",
+    "Formatter",
+    "filterwarnings",
 ];
 
 /// Keywords that override a default for speed, comfort or style.
-const IDLE: [&str; 46] = [
-    "num_workers", "pin_memory", "drop_last", "non_blocking", "persistent_workers", "prefetch_factor", "weight_decay",
-    "betas", "eps", "momentum", "nesterov", "foreach", "fused", "desc", "leave", "disable", "total", "unit", "ncols",
-    "flush", "end", "sep", "file", "help", "description", "metavar", "epilog", "prog", "encoding", "errors", "newline",
-    "exist_ok", "parents", "inplace", "label_smoothing", "set_to_none", "memory_format", "level", "stacklevel", "verbose",
-    "indent", "sort_keys", "ensure_ascii", "timeout", "set_epoch", "max_norm",
+const IDLE: [&str; 32] = [
+    "num_workers",
+    "pin_memory",
+    "drop_last",
+    "non_blocking",
+    "persistent_workers",
+    "prefetch_factor",
+    "foreach",
+    "fused",
+    "desc",
+    "leave",
+    "disable",
+    "total",
+    "unit",
+    "ncols",
+    "dynamic_ncols",
+    "flush",
+    "end",
+    "sep",
+    "file",
+    "help",
+    "description",
+    "metavar",
+    "epilog",
+    "prog",
+    "newline",
+    "set_to_none",
+    "stacklevel",
+    "verbose",
+    "indent",
+    "sort_keys",
+    "ensure_ascii",
+    "formatter_class",
 ];
 
 #[cfg(test)]
@@ -187,6 +258,18 @@ mod tests {
     fn logs_and_errors_say_nothing() {
         all(&Arguments, "print('a', x, sep='')\n", "print()\n");
         all(&Arguments, "raise ValueError(f'no {x}')\n", "raise ValueError()\n");
+    }
+
+    #[test]
+    fn options_keep_what_the_command_needs() {
+        let prior = |argv: &[&str]| -> Vec<f64> {
+            let program = crate::passes::check::tree_of("p.add_argument('--lr', type=float, default=1, help='')\n");
+            let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+            let facts = Facts { argv, ..Facts::default() };
+            Arguments.proposals(&program, &facts).iter().map(|proposal| proposal.prior).collect()
+        };
+        assert_eq!(prior(&[]), [0.85, 0.1, 0.97]);
+        assert_eq!(prior(&["--lr=2"]), [0.1, 0.9, 0.97]);
     }
 
     #[test]

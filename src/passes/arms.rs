@@ -115,7 +115,8 @@ impl Site<'_> {
     /// The handlers but one, `else`, `finally`; of a `try` without handlers nothing.
     fn attempt(&self, stmt: &ast::StmtTry, proposals: &mut Vec<Proposal>) {
         let handlers: Vec<_> = stmt.handlers.iter().filter_map(|handler| handler.as_except_handler()).collect();
-        let used = |handler: &&&ast::ExceptHandlerExceptHandler| ran(&self.view, self.facts, &handler.body) == Some(true);
+        let used =
+            |handler: &&&ast::ExceptHandlerExceptHandler| ran(&self.view, self.facts, &handler.body) == Some(true);
         let Some(kept) = handlers.iter().find(used).or(handlers.first()) else { return };
         for handler in &handlers {
             if range(*handler) != range(*kept) {
@@ -152,7 +153,12 @@ mod tests {
     #[test]
     fn arms_that_did_not_run_go() {
         traced(&Arms, "if a:\n    x()\nelif b:\n    y()\nelse:\n    z()\nw()\n", &[4, 6], "if a:\n    x()\nw()\n");
-        traced(&Arms, "def f():\r\n\tif a: x()\r\n\telse: y()\r\n\tz()\r\n", &[3], "def f():\r\n\tif a: x()\r\n\tz()\r\n");
+        traced(
+            &Arms,
+            "def f():\r\n\tif a: x()\r\n\telse: y()\r\n\tz()\r\n",
+            &[3],
+            "def f():\r\n\tif a: x()\r\n\tz()\r\n",
+        );
         traced(&Arms, "for x in xs:\n    f(x)\nelse:\n    g()\n", &[4], "for x in xs:\n    f(x)\n");
     }
 

@@ -64,7 +64,8 @@ pub(super) fn callees(program: &Program) -> BTreeMap<&str, Callee<'_>> {
         let once = found.bindings.get(name) == Some(&1) && !found.other_uses.contains(name) && !foreign.contains(name);
         let Some(callee) = once.then(|| definition.callee()).flatten() else { continue };
         let calls = found.calls.get(name).map_or(&[][..], Vec::as_slice);
-        let bound: Option<Vec<Call<'_>>> = calls.iter().map(|(view, call)| definition.call(&callee, *view, call)).collect();
+        let bound: Option<Vec<Call<'_>>> =
+            calls.iter().map(|(view, call)| definition.call(&callee, *view, call)).collect();
         if let Some(calls) = bound {
             callees.insert(*name, Callee { calls, ..callee });
         }
@@ -219,7 +220,8 @@ impl<'a> Definition<'a> {
         };
         let bound = fits.then(|| bind(&callee.parameters, &call.arguments)).flatten()?;
         let row = view.arguments(&call.arguments, Brackets::Stay);
-        let place = |item: Range<usize>| row.items.iter().position(|row| row.start <= item.start && item.end <= row.end);
+        let place =
+            |item: Range<usize>| row.items.iter().position(|row| row.start <= item.start && item.end <= row.end);
         let bound = bound.into_iter().map(|items| items.into_iter().map(place).collect());
         let bound = bound.collect::<Option<Vec<Vec<usize>>>>()?;
         Some(Call { view, row, bound, arguments: &call.arguments })
@@ -256,7 +258,8 @@ pub(super) fn row(view: &View<'_>, all: &ast::Parameters) -> Option<Arc<Sequence
     let mut items = Vec::new();
     for parameter in all {
         let own = range(&parameter);
-        let star = view.previous(own.start).filter(|token| matches!(token.kind(), TokenKind::Star | TokenKind::DoubleStar));
+        let star =
+            view.previous(own.start).filter(|token| matches!(token.kind(), TokenKind::Star | TokenKind::DoubleStar));
         items.push(star.map_or(own.start, |star| range(star).start)..own.end);
     }
     if let (None, Some(first)) = (&all.vararg, all.kwonlyargs.first()) {

@@ -30,13 +30,16 @@ impl Change {
     }
 }
 
+/// A row of a file: its path and its place.
+type RowPlace<'a> = (&'a str, (usize, usize, usize));
+
 /// The change that all these proposals make together; of one choice only the first is taken.
 pub fn combine<'a>(program: &Program, proposals: impl IntoIterator<Item = &'a Proposal>) -> Change {
     let mut chosen = BTreeSet::new();
     let mut drop_files = BTreeSet::new();
     let mut statements = StmtSet::new();
     let mut edits: Edits = BTreeMap::new();
-    let mut rows: BTreeMap<(&str, (usize, usize, usize)), (&Sequence, BTreeSet<usize>)> = BTreeMap::new();
+    let mut rows: BTreeMap<RowPlace<'_>, (&Sequence, BTreeSet<usize>)> = BTreeMap::new();
     for proposal in proposals {
         if proposal.choice.as_ref().is_some_and(|choice| !chosen.insert(choice.clone())) {
             continue;
@@ -128,7 +131,12 @@ fn glue(left: Option<char>, right: Option<char>) -> bool {
 
 /// Whether an edit takes elements out of a formatted string.
 fn in_string(view: &View<'_>, range: &Range<usize>) -> bool {
-    let literal = |kind| matches!(kind, TokenKind::FStringStart | TokenKind::FStringMiddle | TokenKind::TStringStart | TokenKind::TStringMiddle);
+    let literal = |kind| {
+        matches!(
+            kind,
+            TokenKind::FStringStart | TokenKind::FStringMiddle | TokenKind::TStringStart | TokenKind::TStringMiddle
+        )
+    };
     let end = |kind| literal(kind) || matches!(kind, TokenKind::FStringEnd | TokenKind::TStringEnd);
     let before = view.token_ending_at(range.start);
     let after = view.token_starting_at(range.end);
@@ -141,7 +149,13 @@ mod tests {
 
     #[test]
     fn what_lies_inside_goes_with_the_whole_and_neighbours_join() {
-        let edits = vec![Edit::remove(5..6), Edit::remove(0..10), Edit::remove(8..12), Edit::remove(12..13), Edit::remove(20..21)];
+        let edits = vec![
+            Edit::remove(5..6),
+            Edit::remove(0..10),
+            Edit::remove(8..12),
+            Edit::remove(12..13),
+            Edit::remove(20..21),
+        ];
         assert_eq!(union(edits), [Edit::remove(0..13), Edit::remove(20..21)]);
     }
 }

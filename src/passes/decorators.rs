@@ -85,7 +85,11 @@ mod tests {
         let text = "@a\n@b(1)  # why\ndef f(): pass\n";
         each(&Decorators, text, &["@b(1)  # why\ndef f(): pass\n", "@a\ndef f(): pass\n"]);
         all(&Decorators, text, "def f(): pass\n");
-        all(&Decorators, "class A:\r\n\t@a\r\n\t# note\r\n\tasync def f(self): pass\r\n", "class A:\r\n\tasync def f(self): pass\r\n");
+        all(
+            &Decorators,
+            "class A:\r\n\t@a\r\n\t# note\r\n\tasync def f(self): pass\r\n",
+            "class A:\r\n\tasync def f(self): pass\r\n",
+        );
         all(&Decorators, "@a\n@b\nclass A: pass\n", "class A: pass\n");
     }
 }

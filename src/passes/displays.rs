@@ -43,7 +43,8 @@ impl Pass for Displays {
             walk(&view, |node, ancestors| match node {
                 AnyNodeRef::ExprList(list) if list.ctx == ExprContext::Load => {
                     let row = row(&view, list.elts.iter().map(range), range(list), Least::None);
-                    each(&view, &row, "an element of a list", |_| 0.25, &mut proposals);
+                    let prior = |at: usize| list.elts.get(at).map_or(0.1, element_prior);
+                    each(&view, &row, "an element of a list", prior, &mut proposals);
                 }
                 AnyNodeRef::ExprSet(set) => {
                     let row = row(&view, set.elts.iter().map(range), range(set), Least::One);
@@ -61,7 +62,7 @@ impl Pass for Displays {
                 }
                 AnyNodeRef::ExprCall(call) if last_name(&call.func).is_some_and(|name| ROWS.contains(&name)) => {
                     let row = view.arguments(&call.arguments, Brackets::Stay);
-                    each(&view, &row, "a layer", |_| 0.25, &mut proposals);
+                    each(&view, &row, "an item of a call that takes many", |_| 0.25, &mut proposals);
                 }
                 _ => {}
             });
@@ -96,7 +97,14 @@ fn is_value(tuple: &ast::ExprTuple, ancestors: &[AnyNodeRef<'_>]) -> bool {
     let parent = ancestors.last();
     tuple.ctx == ExprContext::Load
         && tuple.elts.len() > 1
-        && !matches!(parent, Some(AnyNodeRef::ExprSubscript(_) | AnyNodeRef::InterpolatedElement(_) | AnyNodeRef::ExceptHandlerExceptHandler(_)))
+        && !matches!(
+            parent,
+            Some(
+                AnyNodeRef::ExprSubscript(_)
+                    | AnyNodeRef::InterpolatedElement(_)
+                    | AnyNodeRef::ExceptHandlerExceptHandler(_)
+            )
+        )
 }
 
 /// An entry of a dictionary: `key: value` or `**value`, with the parentheses around both.
@@ -108,6 +116,15 @@ fn entry(view: &View<'_>, dict: &ast::ExprDict, item: &ast::DictItem) -> Range<u
         None => view.previous(value.start).map_or(value.start, |stars| range(stars).start),
     };
     start..value.end
+}
+
+/// Layers, callbacks, transforms go more easily than the rows and names that data stands for.
+fn element_prior(element: &Expr) -> f64 {
+    match element {
+        Expr::Call(_) | Expr::Starred(_) => 0.3,
+        Expr::Name(_) | Expr::Attribute(_) | Expr::Tuple(_) | Expr::Dict(_) | Expr::List(_) => 0.2,
+        _ => 0.1,
+    }
 }
 
 fn key_prior(names: &Names<'_>, item: Option<&ast::DictItem>) -> f64 {

@@ -68,8 +68,20 @@ const LINKS: [&str; 10] =
     ["detach", "contiguous", "clone", "float", "requires_grad_", "eval", "train", "copy", "strip", "squeeze"];
 
 /// Calls around a value that mostly give the value again.
-const WRAPPERS: [&str; 12] =
-    ["list", "tuple", "sorted", "iter", "int", "float", "str", "tqdm", "trange", "deepcopy", "Variable", "DataParallel"];
+const WRAPPERS: [&str; 12] = [
+    "list",
+    "tuple",
+    "sorted",
+    "iter",
+    "int",
+    "float",
+    "str",
+    "tqdm",
+    "trange",
+    "deepcopy",
+    "Variable",
+    "DataParallel",
+];
 
 impl Site<'_> {
     fn draft(&self, at: usize, detail: &str, prior: f64) -> Draft {
@@ -93,10 +105,17 @@ impl Site<'_> {
     /// `a.b()` to `a`.
     fn link(&self, call: &ast::ExprCall) -> Option<Proposal> {
         let Expr::Attribute(attribute) = &*call.func else { return None };
-        if matches!(&*attribute.value, Expr::Name(name) if !LINKS.contains(&attribute.attr.as_str()) || name.id == "torch") {
+        // `torch.zeros(3)` is no chain: of dotted names only the known methods go, and `super()` is nothing by itself.
+        let known = LINKS.contains(&attribute.attr.as_str()) && dotted_root(&attribute.value) != Some("torch");
+        let value = &*attribute.value;
+        if dotted_root(value).is_some() && !known || matches!(value, Expr::Call(_)) && last_name(value) == Some("super")
+        {
             return None;
         }
         let whole = range(call);
+        if self.view.outer(range(attribute), &(whole.start..range(&call.arguments).start)) != range(attribute) {
+            return None;
+        }
         let value = self.view.outer(range(&*attribute.value), &whole);
         let prior = if LINKS.contains(&attribute.attr.as_str()) { 0.5 } else { 0.1 };
         let start = range(&attribute.attr).start;
@@ -158,9 +177,9 @@ impl Site<'_> {
 
     fn bounds(&self, slice: &ast::ExprSlice) -> Vec<Proposal> {
         let whole = range(slice);
-        let bounds = [&slice.lower, &slice.upper, &slice.step].into_iter().flatten();
-        let drop = |bound: &Box<Expr>| {
-            let bound = self.view.outer(range(&**bound), &whole);
+        let bounds = [&slice.lower, &slice.upper, &slice.step].into_iter().filter_map(|bound| bound.as_deref());
+        let drop = |bound: &Expr| {
+            let bound = self.view.outer(range(bound), &whole);
             self.draft(bound.start, "a bound of a slice", 0.25).cut(&self.view, bound).finish()
         };
         bounds.filter_map(drop).collect()
@@ -200,9 +219,22 @@ impl Site<'_> {
         let prior = if shown { 0.8 } else { 0.15 };
         for element in string.elements.interpolations() {
             let own: Range<usize> = range(element);
+            // In a raw string the brace may be all that keeps a backslash from the quote.
+            if self.view.text[..own.start].ends_with('\\') {
+                continue;
+            }
             let draft = self.draft(own.start, "a part of a formatted string", prior);
             proposals.extend(draft.cut(&self.view, own).finish());
         }
+    }
+}
+
+/// The first name of a dotted name.
+fn dotted_root(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Name(name) => Some(name.id.as_str()),
+        Expr::Attribute(attribute) => dotted_root(&attribute.value),
+        _ => None,
     }
 }
 
@@ -219,7 +251,8 @@ mod tests {
         all(&Expressions, "y = tuple(x for x in z)\n", "y = (x for x in z)\n");
         all(&Expressions, "for x in tqdm(\n\txs, total=3): f(x)\n", "for x in (\n\txs): f(x)\n");
         all(&Expressions, "y = 1 if list(x)else 2\n", "y = 1 if x else 2\n");
-        nothing(&Expressions, "y = torch.zeros(3)\n");
+        all(&Expressions, "y = self.x.detach().mean()\n", "y = self.x\n");
+        nothing(&Expressions, "super().f()\na.b.g(1)\ny = torch.zeros(3)\n(None\n.f)()\nz = rf'\\{x}'\n");
     }
 
     #[test]

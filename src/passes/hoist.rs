@@ -81,9 +81,11 @@ impl Site<'_> {
         clauses.extend(others.map(|clause| Clause { keyword: range(clause).start, body: &clause.body }));
         let fails = |clause: &&Clause<'_>| arms::on_the_way(&self.view, self.facts, clause.body);
         let ran = |clause: &&Clause<'_>| self.ran(clause.body) == Some(true);
-        let chosen = *clauses.iter().find(fails).or_else(|| clauses.iter().find(ran)).or_else(|| {
-            self.facts.executed.is_none().then(|| &clauses[0])
-        })?;
+        let chosen = *clauses
+            .iter()
+            .find(fails)
+            .or_else(|| clauses.iter().find(ran))
+            .or_else(|| self.facts.executed.is_none().then(|| &clauses[0]))?;
         let several = clauses.iter().filter(ran).count() > 1;
         let main = is_main(&stmt.test) && chosen.keyword == range(stmt).start;
         let (detail, prior) = match (main, several, self.facts.executed.is_some()) {
@@ -101,7 +103,8 @@ impl Site<'_> {
                 self.unread(target, scope)?;
             }
         }
-        let harmless = |item: &ast::WithItem| last_name(&item.context_expr).is_some_and(|name| CONTEXTS.contains(&name));
+        let harmless =
+            |item: &ast::WithItem| last_name(&item.context_expr).is_some_and(|name| CONTEXTS.contains(&name));
         let prior = if stmt.items.iter().all(harmless) { 0.85 } else { 0.5 };
         let body = Clause { keyword: range(stmt).start, body: &stmt.body };
         self.propose("body of `with`", prior, range(stmt), &[body])
@@ -171,8 +174,22 @@ impl Site<'_> {
 
 /// Contexts whose body runs the same without them, as far as a failing kernel is concerned.
 const CONTEXTS: [&str; 16] = [
-    "no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "autocast", "profile", "record_function", "suppress",
-    "catch_warnings", "detect_anomaly", "set_detect_anomaly", "no_sync", "sdpa_kernel", "Lock", "RLock", "device",
+    "no_grad",
+    "inference_mode",
+    "enable_grad",
+    "set_grad_enabled",
+    "autocast",
+    "profile",
+    "record_function",
+    "suppress",
+    "catch_warnings",
+    "detect_anomaly",
+    "set_detect_anomaly",
+    "no_sync",
+    "sdpa_kernel",
+    "Lock",
+    "RLock",
+    "device",
 ];
 
 fn is_main(test: &Expr) -> bool {
@@ -201,14 +218,26 @@ mod tests {
     #[test]
     fn nested_bodies_move_out_level_by_level() {
         all(&Hoist, "with a():\n  if b:\n      for _ in c:\n          x()\n  y()\n", "x()\ny()\n");
-        all(&Hoist, "def f():\n    with a():\n        def g():\n            return 1\n        g()\n", "def f():\n    def g():\n        return 1\n    g()\n");
+        all(
+            &Hoist,
+            "def f():\n    with a():\n        def g():\n            return 1\n        g()\n",
+            "def f():\n    def g():\n        return 1\n    g()\n",
+        );
     }
 
     #[test]
     fn strings_over_several_lines_keep_their_bytes() {
-        all(&Hoist, "if a:\n    x = '''\n    keep\n      this'''\n    y()\n", "x = '''\n    keep\n      this'''\ny()\n");
+        all(
+            &Hoist,
+            "if a:\n    x = '''\n    keep\n      this'''\n    y()\n",
+            "x = '''\n    keep\n      this'''\ny()\n",
+        );
         all(&Hoist, "if a:\n    x = f'''{b(\n    1)}\n    '''\n    y()\n", "x = f'''{b(\n    1)}\n    '''\ny()\n");
-        all(&Hoist, "if a:\n    x = (1,\n  2)\n    # note\n  # far\n    y = \\\n    3\n", "x = (1,\n  2)\n# note\n  # far\ny = \\\n3\n");
+        all(
+            &Hoist,
+            "if a:\n    x = (1,\n  2)\n    # note\n  # far\n    y = \\\n    3\n",
+            "x = (1,\n  2)\n# note\n  # far\ny = \\\n3\n",
+        );
     }
 
     #[test]

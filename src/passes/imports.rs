@@ -200,14 +200,30 @@ mod tests {
 
     #[test]
     fn files_that_nothing_imports_go() {
-        let before = [("train.py", "from pkg.a import f\nf()\n"), ("pkg/__init__.py", "X = 1\n"), ("pkg/a.py", "from .b import f\n"), ("pkg/b.py", "def f(): pass\n"), ("pkg/c.py", "def g(): pass\n")];
-        let after = [("train.py", Some("from pkg.a import f\nf()\n")), ("pkg/__init__.py", Some("X = 1\n")), ("pkg/a.py", Some("from .b import f\n")), ("pkg/b.py", Some("def f(): pass\n")), ("pkg/c.py", None)];
+        let before = [
+            ("train.py", "from pkg.a import f\nf()\n"),
+            ("pkg/__init__.py", "X = 1\n"),
+            ("pkg/a.py", "from .b import f\n"),
+            ("pkg/b.py", "def f(): pass\n"),
+            ("pkg/c.py", "def g(): pass\n"),
+        ];
+        let after = [
+            ("train.py", Some("from pkg.a import f\nf()\n")),
+            ("pkg/__init__.py", Some("X = 1\n")),
+            ("pkg/a.py", Some("from .b import f\n")),
+            ("pkg/b.py", Some("def f(): pass\n")),
+            ("pkg/c.py", None),
+        ];
         files(&Imports, &before, &after);
     }
 
     #[test]
     fn names_that_another_file_reads_stay() {
         let before = [("train.py", "from util import os\nos.getcwd()\n"), ("util.py", "import os, re\n")];
-        files(&Imports, &before, &[("train.py", Some("from util import os\nos.getcwd()\n")), ("util.py", Some("import os\n"))]);
+        files(
+            &Imports,
+            &before,
+            &[("train.py", Some("from util import os\nos.getcwd()\n")), ("util.py", Some("import os\n"))],
+        );
     }
 }

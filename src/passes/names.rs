@@ -27,6 +27,7 @@ pub(super) struct Names<'a> {
 struct FileNames<'a> {
     loads: BTreeMap<&'a str, Vec<usize>>,
     attributes: BTreeSet<&'a str>,
+    /// Names that `global` or `nonlocal` declares: they need their binding.
     shared: BTreeSet<&'a str>,
     imported: BTreeSet<&'a str>,
     star: bool,
@@ -68,10 +69,8 @@ impl<'a> Names<'a> {
 
     fn note(&mut self, file: &mut FileNames<'a>, node: AnyNodeRef<'a>) {
         match node {
-            AnyNodeRef::ExprName(name) => {
-                if name.ctx != ExprContext::Store {
-                    file.loads.entry(name.id.as_str()).or_default().push(range(name).start);
-                }
+            AnyNodeRef::ExprName(name) if name.ctx != ExprContext::Store => {
+                file.loads.entry(name.id.as_str()).or_default().push(range(name).start);
             }
             AnyNodeRef::StmtAugAssign(assign) => match &*assign.target {
                 Expr::Name(name) => {
@@ -111,17 +110,18 @@ impl<'a> Names<'a> {
     pub(super) fn read_in(&self, path: &str, name: &str, within: &Range<usize>) -> bool {
         let Some(file) = self.files.get(path) else { return true };
         let inside = |offsets: &Vec<usize>| offsets.iter().any(|offset| within.contains(offset));
-        file.loads.get(name).is_some_and(inside) || inside(&file.dynamic)
+        file.shared.contains(name) || file.loads.get(name).is_some_and(inside) || inside(&file.dynamic)
     }
 
     /// Whether a name of this scope is read anywhere.
     pub(super) fn read(&self, path: &str, name: &str, scope: &Scope) -> bool {
         let Some(file) = self.files.get(path) else { return true };
         match scope {
-            Scope::Function(within) if !file.shared.contains(name) => self.read_in(path, name, within),
+            Scope::Function(within) => self.read_in(path, name, within),
             Scope::Class => file.loads.contains_key(name) || self.attributes.contains_key(name) || self.spelled(name),
-            Scope::Function(_) | Scope::Module => {
-                file.loads.contains_key(name) || !file.dynamic.is_empty() || self.read_elsewhere(path, name)
+            Scope::Module => {
+                let here = file.loads.contains_key(name) || file.shared.contains(name) || !file.dynamic.is_empty();
+                here || self.read_elsewhere(path, name)
             }
         }
     }
@@ -149,9 +149,7 @@ impl<'a> Names<'a> {
 
     /// Whether a file loads a name anywhere, or may look it up by a string.
     pub(super) fn loads(&self, path: &str, name: &str) -> bool {
-        self.files.get(path).is_none_or(|file| {
-            file.loads.contains_key(name) || !file.dynamic.is_empty()
-        })
+        self.files.get(path).is_none_or(|file| file.loads.contains_key(name) || !file.dynamic.is_empty())
     }
 
     /// How often an attribute of this name is read.

@@ -64,7 +64,8 @@ fn dropped(callee: &Callee<'_>, at: usize, names: &Names<'_>) -> Option<Proposal
     if holds_star || frees_star {
         return None;
     }
-    let simple = calls.iter().all(|call| call.bound[at].iter().all(|&place| is_plain(call.arguments, &call.row.items[place])));
+    let simple =
+        calls.iter().all(|call| call.bound[at].iter().all(|&place| is_plain(call.arguments, &call.row.items[place])));
     let prior = match (names.spelled(parameter.name), simple) {
         (true, _) => 0.7,
         (false, true) => 0.97,
@@ -118,12 +119,24 @@ mod tests {
 
     #[test]
     fn a_parameter_goes_with_its_arguments_at_every_call() {
-        all(&Parameters, "def f(a, b, c=1): return a + c\nf(1, 2, 3)\nf(4, b=5, c=6)\n", "def f(a, c): return a + c\nf(1, 3)\nf(4, c=6)\n");
+        all(
+            &Parameters,
+            "def f(a, b, c=1): return a + c\nf(1, 2, 3)\nf(4, b=5, c=6)\n",
+            "def f(a, c): return a + c\nf(1, 3)\nf(4, c=6)\n",
+        );
         all(&Parameters, "def f(a): pass\nf(1)\n", "def f(): pass\nf()\n");
         all(&Parameters, "def f(a, *, b): return a\nf(1, b=2)\n", "def f(a): return a\nf(1)\n");
         all(&Parameters, "def f(a, *r, **k): return a\nf(1)\n", "def f(a): return a\nf(1)\n");
-        all(&Parameters, "class A:\n\tdef __init__(self, a, b): self.a = a\nA(1, g(2))\n", "class A:\n\tdef __init__(self, a): self.a = a\nA(1)\n");
-        all(&Parameters, "class A:\n    def go(self, n=0): pass\nx.go(n=3)\nx.go()\n", "class A:\n    def go(self): pass\nx.go()\nx.go()\n");
+        all(
+            &Parameters,
+            "class A:\n\tdef __init__(self, a, b): self.a = a\nA(1, g(2))\n",
+            "class A:\n\tdef __init__(self, a): self.a = a\nA(1)\n",
+        );
+        all(
+            &Parameters,
+            "class A:\n    def go(self, n=0): pass\nx.go(n=3)\nx.go()\n",
+            "class A:\n    def go(self): pass\nx.go()\nx.go()\n",
+        );
     }
 
     #[test]
@@ -145,7 +158,17 @@ mod tests {
 
     #[test]
     fn calls_in_other_files_change_too() {
-        let before = [("train.py", "import util\nfrom util import f\nf(1, 2)\nutil.f(3, b=4)\n"), ("util.py", "def f(a, b): return a\n")];
-        files(&Parameters, &before, &[("train.py", Some("import util\nfrom util import f\nf(1)\nutil.f(3)\n")), ("util.py", Some("def f(a): return a\n"))]);
+        let before = [
+            ("train.py", "import util\nfrom util import f\nf(1, 2)\nutil.f(3, b=4)\n"),
+            ("util.py", "def f(a, b): return a\n"),
+        ];
+        files(
+            &Parameters,
+            &before,
+            &[
+                ("train.py", Some("import util\nfrom util import f\nf(1)\nutil.f(3)\n")),
+                ("util.py", Some("def f(a): return a\n")),
+            ],
+        );
     }
 }

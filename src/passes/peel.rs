@@ -63,13 +63,7 @@ fn header_end(view: &View<'_>, keyword: usize, body: usize) -> Option<usize> {
 }
 
 /// The part of the indent that goes from each line.
-fn outdent(
-    view: &View<'_>,
-    lines: Range<usize>,
-    outer: &str,
-    inner: &str,
-    cuts: &mut Vec<Range<usize>>,
-) -> Option<()> {
+fn outdent(view: &View<'_>, lines: Range<usize>, outer: &str, inner: &str, cuts: &mut Vec<Range<usize>>) -> Option<()> {
     if !inner.starts_with(outer) || inner.len() == outer.len() {
         return None;
     }
@@ -94,11 +88,12 @@ fn starts_statement(view: &View<'_>, line: usize) -> bool {
     let layout = |kind| matches!(kind, TokenKind::Indent | TokenKind::Dedent);
     let rest = view.tokens_in(&(line..view.line_end(line)));
     let first = rest.iter().find(|token| !layout(token.kind()));
-    let before = view.tokens_in(&(0..line)).iter().rev().find(|token| {
-        is_code(token.kind()) || token.kind() == TokenKind::Newline
-    });
-    first.is_some_and(|token| is_code(token.kind()))
-        && before.is_none_or(|token| token.kind() == TokenKind::Newline)
+    let before = view
+        .tokens_in(&(0..line))
+        .iter()
+        .rev()
+        .find(|token| is_code(token.kind()) || token.kind() == TokenKind::Newline);
+    first.is_some_and(|token| is_code(token.kind())) && before.is_none_or(|token| token.kind() == TokenKind::Newline)
 }
 
 /// The strings in a range that go over several lines, formatted ones with all that is in them.

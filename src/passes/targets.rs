@@ -190,7 +190,7 @@ impl Site<'_> {
         let bare = matches!(value, Expr::Generator(generator) if !generator.parenthesized);
         let breaks = self.view.text[whole.clone()].contains(['\n', '\r']);
         let loose = matches!(value, Expr::Starred(_) | Expr::If(_) | Expr::Lambda(_) | Expr::Named(_));
-        (!bare && !breaks && !loose).then(|| [whole.start..inner.start, inner.end..whole.end])
+        (!bare && !breaks && !loose).then_some([whole.start..inner.start, inner.end..whole.end])
     }
 }
 
@@ -206,6 +206,7 @@ mod tests {
         all(&Targets, "if (n := f()) > 1: pass\n", "if (f()) > 1: pass\n");
         nothing(&Targets, "x = f()\nprint(x)\n");
         nothing(&Targets, "a, b = f()\nx += f()\nx = 1\n");
+        nothing(&Targets, "def f():\n    x = g()\n    def h():\n        nonlocal x\n        x = 1\n");
         nothing(&Targets, "class A:\n    x = f()\n");
     }
 

@@ -132,7 +132,8 @@ impl Stage {
         node.mapping(&["name", "about", "passes", "min_prior", "max_proposals", "max_runs"])?;
         let limits = Limits::read(node, &Limits { min_prior: 0.0, max_proposals: None })?;
         let passes = node.required("passes")?;
-        let entries = passes.list()?.iter().map(|pass| Entry::read(pass, &limits)).collect::<Result<Vec<Entry>, Error>>()?;
+        let entries =
+            passes.list()?.iter().map(|pass| Entry::read(pass, &limits)).collect::<Result<Vec<Entry>, Error>>()?;
         if entries.is_empty() {
             return Err(passes.expected("at least one pass"));
         }
@@ -226,7 +227,11 @@ mod tests {
     fn a_wrong_strategy_is_refused_with_its_place() {
         assert_eq!(refusal("stages: []"), "mine.yaml:1: stages: expected at least one stage, found a list");
         let text = "stages:\n  - {name: a, passes: [hoits]}\n";
-        assert!(refusal(text).starts_with("mine.yaml:2: stages[0].passes[0]: expected hoist, arms"), "{}", refusal(text));
+        assert!(
+            refusal(text).starts_with("mine.yaml:2: stages[0].passes[0]: expected hoist, arms"),
+            "{}",
+            refusal(text)
+        );
         let text = "stages:\n  - name: a\n    passes: [hoist]\n    max_run: 3\n";
         assert!(refusal(text).contains("max_run: unknown key; did you mean `max_runs`?"), "{}", refusal(text));
         let text = "stages:\n  - {name: a, passes: [hoist], min_prior: 2}\n";
@@ -244,7 +249,8 @@ mod tests {
         let tree = SourceTree::from_texts([("m.py", "g(a, k=1, j=[1, 2, 3])\n")]);
         let program = Program::parse(&tree).expect("one file");
         let first = plan.stages()[0].proposals(&program, &Facts::default());
-        let labels = |proposals: &[Proposal]| -> Vec<u32> { proposals.iter().map(|proposal| proposal.weight).collect() };
+        let labels =
+            |proposals: &[Proposal]| -> Vec<u32> { proposals.iter().map(|proposal| proposal.weight).collect() };
         assert_eq!(labels(&first), [10]);
         let tried = first.iter().map(|proposal| proposal.key.clone()).collect();
         assert_eq!(labels(&plan.stages()[0].untried(&program, &Facts::default(), &tried)), [4]);
