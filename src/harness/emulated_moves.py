@@ -362,10 +362,10 @@ def build(state, look, mark, handlers):
     def reduce_ex(func, args, kwargs):
         tensor = args[0]
         tag = tag_of(tensor)
+        tensor.__dict__.pop(TAG, None)
         if tag is None:
             return func(*args, **kwargs)
         state.check()
-        del tensor.__dict__[TAG]
         try:
             result = func(*args, **kwargs)
         finally:

@@ -38,6 +38,20 @@ def _parameters(state):
 
     Tensor._make_subclass = staticmethod(make_subclass)
     Tensor.as_subclass = subclass
+    Parameter = torch.nn.Parameter
+    reduce_ex = Parameter.__reduce_ex__
+
+    def reduce_untagged(self, protocol):
+        """A file holds no tag: the place of the storage says it."""
+        tag = self.__dict__.pop(TAG, None)
+        try:
+            result = reduce_ex(self, protocol)
+        finally:
+            if tag is not None:
+                setattr(self, TAG, tag)
+        return result if tag is None else (result[0], state.mark(result[1], tag)) + tuple(result[2:])
+
+    Parameter.__reduce_ex__ = reduce_untagged
 
 
 def _transforms(state):
@@ -71,6 +85,8 @@ def _storages(state):
 
     def clone(self):
         tag = getattr(self, TAG)
+        if tag is not None:
+            state.check()
         setattr(self, TAG, None)        # the copy asks for the device of the memory
         try:
             result = clone_memory(self)
@@ -393,27 +409,33 @@ def _overrides(state):
 
 
 def _getitem(state):
-    """Before 2.0 indexing did not go through the mode."""
+    """Before 2.0 indexing does not always go through the mode."""
     if state.version >= (2, 0):
         return
     torch = state.torch
-    real = torch.Tensor.__getitem__
-    handler = state.handlers.get(real)
-    length = torch._C._len_torch_function_stack
+    get, put = torch.Tensor.__getitem__, torch.Tensor.__setitem__
+    handler = state.handlers[get]
+    length, overrides = torch._C._len_torch_function_stack, torch.overrides
+    simple = (int, slice, type(Ellipsis), type(None))
+
+    def through(real, args):
+        if not length():
+            return real(*args)
+        mode = overrides._pop_mode()
+        try:
+            return handler(real, args, {})
+        finally:
+            overrides._push_mode(mode)
 
     def __getitem__(self, key):
-        if getattr(self, TAG, None) is None and not isinstance(key, (torch.Tensor, tuple, list)):
-            return real(self, key)
-        if not length():
-            return real(self, key)
-        mode = torch.overrides._pop_mode()
-        try:
-            return handler(real, (self, key), {})
-        finally:
-            torch.overrides._push_mode(mode)
+        if self._reduce_device is None and type(key) in simple:
+            return get(self, key)
+        return through(get, (self, key))
 
-    torch.Tensor.__getitem__ = __getitem__
+    def __setitem__(self, key, value):
+        return through(put, (self, key, value))
 
+    torch.Tensor.__getitem__, torch.Tensor.__setitem__ = __getitem__, __setitem__
 
 
 def _mode_stack(state):

@@ -11,7 +11,7 @@ VALUE_ERROR = re.compile(
     r"out of (bounds|range|DATA bounds)|should be between 0 and 1|Class values must|probability tensor contains"
     r"|invalid multinomial|Expected p_in|invalid Poisson|repeats can not be negative|allocated size does not"
     r"|invalid max index|Number of elements of source|embedding_bag: Expected|Expected i < index_size"
-    r"|enforce fail at embedding_lookup|segment_length >= 0")
+    r"|not in the valid range|enforce fail at embedding_lookup|segment_length >= 0")
 
 
 class Finding:

@@ -29,20 +29,22 @@ FREE = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm", "gru", "rnn_tan
 _TYPES = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int",
           "uint8": "Byte", "bool": "Bool", "bfloat16": "BFloat16", "int16": "Short", "int8": "Char"}
 
-# operators that name the argument: leaf -> (method, argument names in the order of the arguments)
+# operators that name the argument: leaf -> (method, (position, name) in the order in which the method checks them)
 _NAMED = {
-    "linear": ("addmm", ("mat1", "mat2", "bias")), "addmm": ("addmm", ("self", "mat1", "mat2")),
-    "matmul": ("mm", ("self", "mat2")), "__matmul__": ("mm", ("self", "mat2")), "mm": ("mm", ("self", "mat2")),
-    "bmm": ("bmm", ("self", "mat2")), "embedding": ("_index_select", ("index", "self")),
-    "index_select": ("_index_select", ("self", "index")), "gather": ("gather", ("self", "index")),
-    "scatter_": ("scatter__src", ("self", "index", "src")), "scatter_add_": ("scatter_add_", ("self", "index", "src")),
-    "index_add_": ("index_add_", ("self", "index", "source")), "cat": ("cat", ("tensors",)),
-    "cross_entropy": ("nll_loss_forward", ("self", "target", "weight")),
-    "nll_loss": ("nll_loss_forward", ("self", "target", "weight")),
-    "layer_norm": ("_native_layer_norm", ("input", "weight", "bias")),
-    "batch_norm": ("_cudnn_batch_norm", ("input", "running_mean", "running_var", "weight", "bias")),
-    "binary_cross_entropy": ("_binary_cross_entropy", ("self", "target", "weight")),
-    "masked_scatter_": ("_masked_scatter_", ("self", "mask", "source")),
+    "linear": ("addmm", ((2, "self"), (0, "mat1"), (1, "mat2"))),
+    "addmm": ("addmm", ((0, "self"), (1, "mat1"), (2, "mat2"))),
+    "matmul": ("mm", ((0, "self"), (1, "mat2"))), "mm": ("mm", ((0, "self"), (1, "mat2"))),
+    "bmm": ("bmm", ((0, "self"), (1, "mat2"))), "embedding": ("_index_select", ((1, "self"), (0, "index"))),
+    "index_select": ("_index_select", ((0, "self"), (2, "index"))), "gather": ("gather", ((0, "self"), (2, "index"))),
+    "scatter_": ("scatter__src", ((0, "self"), (2, "index"), (3, "src"))),
+    "scatter_add_": ("scatter_add_", ((0, "self"), (2, "index"), (3, "src"))),
+    "index_add_": ("index_add_", ((0, "self"), (2, "index"), (3, "source"))), "cat": ("cat", ((0, "tensors"),)),
+    "cross_entropy": ("nll_loss_forward", ((0, "self"), (1, "target"), (2, "weight"))),
+    "nll_loss": ("nll_loss_forward", ((0, "self"), (1, "target"), (2, "weight"))),
+    "layer_norm": ("_native_layer_norm", ((0, "input"), (2, "weight"), (3, "bias"))),
+    "batch_norm": ("_cudnn_batch_norm", ((0, "input"), (1, "running_mean"), (3, "weight"))),
+    "binary_cross_entropy": ("_binary_cross_entropy", ((0, "self"), (1, "target"), (2, "weight"))),
+    "masked_scatter_": ("_masked_scatter_", ((0, "self"), (1, "mask"), (2, "source"))),
 }
 
 
@@ -175,19 +177,30 @@ def refuse(state, func, args, kwargs, found, tag):
     if name.startswith("masked_fill"):
         raise RuntimeError("expected self and mask to be on the same device, but got mask on %s and self on %s"
                            % tuple(str(state.device(getattr(t, TAG))) for t in (found[1], found[0])))
-    method, names = _NAMED.get(name, (None, ()))
-    if method is None:
+    method, order = _NAMED.get(name, (None, ()))
+    if method == "addmm" and name == "linear" and (len(args) < 3 or args[2] is None):
+        method, order = "mm", ((0, "self"), (1, "mat2"))
+    common = odd = label = None
+    for at, word in order:
+        given = args[at] if at < len(args) else kwargs.get(word)
+        for value in given if isinstance(given, (list, tuple)) else (given,):
+            if not isinstance(value, state.torch.Tensor):
+                continue
+            place = str(state.device(getattr(value, TAG)))
+            if common is None:
+                common = place
+            elif odd is None and place != common:
+                odd, label = place, word
+    if odd is None:
         raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, %s "
                            "and %s!" % (cuda, where))
-    at = next((i for i, t in enumerate(found) if t is odd), 0)
-    label = names[min(at, len(names) - 1)]
     wrapper = "wrapper_CUDA_" if version >= (2, 0) else "wrapper_"
-    wrapper += "_" + method if not method.startswith("_") and version < (2, 0) else method
+    wrapper += method
     if version >= (2, 7):
         raise RuntimeError("Expected all tensors to be on the same device, but got %s is on %s, different from "
-                           "other tensors on %s (when checking argument in method %s)" % (label, where, cuda, wrapper))
+                           "other tensors on %s (when checking argument in method %s)" % (label, odd, common, wrapper))
     raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, %s and %s! "
-                       "(when checking argument for argument %s in method %s)" % (where, cuda, label, wrapper))
+                       "(when checking argument for argument %s in method %s)" % (odd, common, label, wrapper))
 
 
 def in_float(torch, func, args, kwargs):

@@ -198,14 +198,371 @@ class RecordedLogs(Case):
             with open(os.path.join(LOGS, name + ".clb1.log")) as handle:
                 log = handle.read()
             want = Run(int(re.search(r"exit status (-?\d+)", log).group(1)), "",
-                       log.replace("/%s.py" % name, "/program.py"), {})
+                       log.replace("/project/%s.py" % name, "/project/program.py"), {})
             with open(os.path.join(folder, name + ".py")) as handle:
                 got = run(handle.read())
-            pairs = [(getattr(r, k) for k in ("status", "assertion", "error", "line")) for r in (want, got)]
-            if list(pairs[0]) != list(pairs[1]):
+            if any(getattr(want, k) != getattr(got, k) for k in ("status", "assertion", "error", "line")):
                 different.append((name, want.assertion, want.error, got.assertion, got.error))
         agree = len(names) - len(different)
         print("\nrecorded programs with blocking launches: %d of %d agree" % (agree, len(names)))
         for row in different:
             print("  differs: %s" % row[0])
         self.assertGreaterEqual(agree / len(names), self.LEAST, different)
+
+
+class TensorsSayTheyAreOnCuda(Case):
+    """Tags: where a tensor claims to be."""
+
+    SETUP = """
+import torch, torch.nn as nn, torch.nn.functional as F, copy, io, pickle
+import numpy as np
+x, c = torch.randn(3, 4, device="cuda"), torch.randn(3, 4)
+d = lambda t: str(t.device)
+NEW = hasattr(torch, "compile")
+"""
+
+    def all(self, expression, **kwargs):
+        return self.value(self.SETUP + "result = " + expression, **kwargs)
+
+    def test_attributes_and_text(self):
+        self.assertEqual(self.all("(d(x), x.is_cuda, x.get_device(), x.type(), c.is_cuda, c.type())"),
+                         ("cuda:0", True, 0, "torch.cuda.FloatTensor", False, "torch.FloatTensor"))
+        self.assertEqual(
+            self.all("[repr(torch.ones(2, device='cuda')), str(torch.ones(2, requires_grad=True).cuda().detach()),"
+                     " f\"{torch.ones((), device='cuda'):.1f}\", repr(nn.Parameter(torch.ones(1, device='cuda')))]"),
+            ["tensor([1., 1.], device='cuda:0')", "tensor([1., 1.], device='cuda:0')", "1.0",
+             "Parameter containing:\ntensor([1.], device='cuda:0', requires_grad=True)"])
+
+    def test_every_way_to_name_the_device(self):
+        ways = "('cuda', 'cuda:0', 0, torch.device('cuda'), torch.device('cuda', 0), torch.device('cuda:0'))"
+        self.assertEqual(self.all("{d(torch.zeros(2, device=w)) for w in %s} | {d(c.to(w)) for w in %s}"
+                                  " | {d(c.to(device=w)) for w in %s}" % (ways, ways, ways)), {"cuda:0"})
+        self.assertEqual(self.all("[d(t) for t in (c.cuda(), c.cuda(0), c.cuda(non_blocking=True), c.to(x),"
+                                  " c.to('cuda', torch.float64), c.to('cuda', non_blocking=True), x.cpu(), x.to('cpu'),"
+                                  " x.half(), x.to(torch.int64), x.type('torch.FloatTensor'), c.type_as(x),"
+                                  " c.type(torch.cuda.DoubleTensor))]"),
+                         ["cuda:0"] * 6 + ["cpu"] * 2 + ["cuda:0"] * 2 + ["cpu", "cuda:0", "cuda:0"])
+
+    def test_moves_copy_as_they_do_between_devices(self):
+        self.assertEqual(self.all("(x.to('cuda') is x, x.cuda() is x, c.cuda().data_ptr() == c.data_ptr(),"
+                                  " x.cpu().data_ptr() == x.data_ptr(), c.cpu() is c, c.to('cpu') is c)"),
+                         (True, True, False, False, True, True))
+
+    def test_factories_and_their_likes(self):
+        self.assertEqual(self.all("[d(t) for t in (torch.zeros_like(x), torch.zeros_like(x, device='cpu'),"
+                                  " torch.ones_like(c, device='cuda'), x.new_zeros(2), x.new_tensor([1]), x.new(2),"
+                                  " torch.tensor([1], device='cuda'), torch.tensor(x), torch.tensor([x[0, 0], x[0, 1]]),"
+                                  " torch.as_tensor(np.ones(2), device='cuda'), torch.as_tensor(x), torch.from_numpy(np.ones(2)),"
+                                  " torch.Tensor([1]), torch.FloatTensor([1]), torch.cuda.FloatTensor([1]),"
+                                  " torch.cuda.LongTensor([1]), torch.fft.fftfreq(4, device='cuda'))]"),
+                         ["cuda:0", "cpu"] + ["cuda:0"] * 6 + ["cpu"] + ["cuda:0"] * 2 + ["cpu"] * 3 + ["cuda:0"] * 3)
+        self.assertEqual(self.all("(isinstance(x, torch.cuda.FloatTensor), isinstance(c, torch.cuda.FloatTensor))"),
+                         (True, False))
+
+    def test_results_follow_their_operands(self):
+        self.assertEqual(self.all("{d(t) for t in (x + 1, 1 - x, x @ x.T, x.sum(), x[0], x[:, 1], x[x > 0], x.max(1)[0],"
+                                  " torch.cat([x, x]), torch.stack([x, x]), F.relu(x), x.detach(), x.view(-1), *x,"
+                                  " *x.split(1), *torch.broadcast_tensors(x, x[:1]), torch.where(x > 0, x, torch.tensor(0.)),"
+                                  " torch.einsum('ij,kj', x, x), x + torch.tensor(1.), x[torch.tensor([0])], x[[0, 1]],"
+                                  " torch.distributions.Normal(x, 1.).sample(), copy.deepcopy(x), pickle.loads(pickle.dumps(x)),"
+                                  " nn.Parameter(x), nn.Parameter(x).data, x.clone().requires_grad_())}"), {"cuda:0"})
+
+    def test_modules_buffers_gradients_and_optimizer_state(self):
+        self.assertEqual(self.value(self.SETUP + """
+m = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).cuda()
+o = torch.optim.Adam(m.parameters()); m(x).sum().backward(); o.step()
+result = ({d(t) for t in m.state_dict().values()}, {d(p.grad) for p in m.parameters()},
+          {d(o.state[p]["exp_avg"]) for p in m.parameters()}, d(copy.deepcopy(m)[0].weight), d(m.cpu()[0].weight),
+          d(nn.Linear(2, 2, device="cuda").weight), d(nn.DataParallel(nn.Linear(4, 2)).cuda()(c)))
+"""), ({"cuda:0"}, {"cuda:0"}, {"cuda:0"}, "cuda:0", "cpu", "cuda:0", "cuda:0"))
+
+    def test_files_remember_the_device(self):
+        self.assertEqual(self.value(self.SETUP + """
+def load(t, **k):
+    f = io.BytesIO(); torch.save(t, f); f.seek(0); return d(torch.load(f, **k))
+result = [load(x), load(x, map_location="cpu"), load(x, map_location=lambda s, l: s), load(c), load(c, map_location="cuda"),
+          load(c, map_location=torch.device("cuda:0")), load(x, map_location={"cuda:0": "cpu"}),
+          load(nn.Parameter(x)), load(nn.Parameter(x), map_location="cpu"), load(nn.Parameter(c), map_location="cuda")]
+"""), ["cuda:0", "cpu", "cpu", "cpu", "cuda:0", "cuda:0", "cpu", "cuda:0", "cpu", "cuda:0"])
+
+    def test_a_file_of_a_tensor_on_cuda_is_that_of_a_gpu(self):
+        self.assertEqual(self.value(self.SETUP + """
+import zipfile
+f = io.BytesIO(); torch.save(x, f)
+z = zipfile.ZipFile(f); text = z.read([n for n in z.namelist() if n.endswith("data.pkl")][0])
+result = (b"cuda:0" in text, b"_reduce" in text)
+"""), (True, False))
+
+    def test_loader_threads_and_workers(self):
+        self.assertEqual(self.value(self.SETUP + """
+import threading
+from torch.utils.data import DataLoader, TensorDataset
+result = set()
+for n in (0, 2):
+    for a, b in DataLoader(TensorDataset(c, torch.arange(3)), batch_size=2, pin_memory=True, num_workers=n):
+        result.add((d(a), a.is_pinned(), d(a.cuda(non_blocking=True))))
+t = threading.Thread(target=lambda: result.add(d(torch.zeros(1, device="cuda") + 1))); t.start(); t.join()
+"""), {("cpu", True, "cuda:0"), "cuda:0"})
+
+    def test_default_devices(self):
+        self.assertEqual(self.value(self.SETUP + """
+result = []
+torch.set_default_tensor_type("torch.cuda.FloatTensor"); result.append(d(torch.zeros(1)))
+torch.set_default_tensor_type(torch.FloatTensor); result.append(d(torch.zeros(1)))
+if NEW:
+    with torch.device("cuda"):
+        result += [d(torch.zeros(1)), d(nn.Linear(1, 1).weight), d(torch.tensor([1]))]
+        with torch.device("cpu"): result.append(d(torch.zeros(1)))
+    torch.set_default_device("cuda"); result.append(d(torch.zeros(1))); torch.set_default_device(None)
+    result.append(d(torch.zeros(1)))
+else:
+    result += ["cuda:0"] * 3 + ["cpu", "cuda:0", "cpu"]
+"""), ["cuda:0", "cpu", "cuda:0", "cuda:0", "cuda:0", "cpu", "cuda:0", "cpu"])
+
+    def test_generators(self):
+        self.assertEqual(self.all("(d(torch.Generator(device='cuda')), d(torch.Generator()),"
+                                  " isinstance(torch.default_generator, torch.Generator),"
+                                  " d(torch.randn(2, device='cuda', generator=torch.Generator('cuda').manual_seed(1))))"),
+                         ("cuda:0", "cpu", True, "cuda:0"))
+        self.refused(self.SETUP + "torch.randn(2, device='cuda', generator=torch.Generator())",
+                     "Expected a 'cuda' device type for generator but found 'cpu'")
+
+    def test_transforms_and_compile(self):
+        self.assertEqual(self.all("(d(torch.func.vmap(lambda a: a * 2)(x)), d(torch.func.grad(lambda a: (a * x).sum())(x)),"
+                                  " d(torch.compile(nn.Linear(4, 2).cuda())(x))) if NEW else ('cuda:0',) * 3"), ("cuda:0",) * 3)
+
+    def test_half_precision_works_where_the_cpu_has_no_kernel(self):
+        self.assertEqual(self.all("[str(t.dtype) for t in (nn.Linear(4, 2).cuda().half()(x.half()), x.half().softmax(-1),"
+                                  " nn.Conv2d(1, 1, 1).cuda().half()(x.half()[None, None]))]"), ["torch.float16"] * 3)
+
+    def test_torch_cuda(self):
+        self.assertEqual(self.all("(torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.current_device(),"
+                                  " torch.cuda.get_device_capability(), torch.cuda.memory_allocated(),"
+                                  " torch.cuda.is_bf16_supported(), torch.cuda.Event(enable_timing=True).query(),"
+                                  " torch.cuda.get_rng_state().dtype is torch.uint8, bool(torch.version.cuda))"),
+                         (True, 1, 0, (9, 0), 0, True, True, True, True))
+        self.assertEqual(self.value("""
+import torch
+a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(0):
+    a.record(); y = torch.ones(2, device="cuda") * 2; b.record()
+torch.cuda.synchronize(); torch.cuda.empty_cache(); torch.cuda.manual_seed_all(1)
+result = a.elapsed_time(b) >= 0
+"""), True)
+
+    def test_the_number_of_devices(self):
+        text = "import torch\nresult = (torch.cuda.is_available(), torch.cuda.device_count())"
+        self.assertEqual(self.value(text, env={"CUDA_VISIBLE_DEVICES": ""}), (False, 0))
+        self.assertEqual(self.value(text, cuda_devices=4), (True, 4))
+        self.assertEqual(self.value(text, cuda_devices=4, env={"CUDA_VISIBLE_DEVICES": "2,3"}), (True, 2))
+        self.assertEqual(self.value("import torch\nx = torch.zeros(1, device='cuda:1')\nresult = str((x + 1).device)",
+                                    cuda_devices=2), "cuda:1")
+        self.refused("import torch\ntorch.zeros(1, device='cuda:1') + torch.zeros(2, device='cuda:0')",
+                     "found at least two devices, cuda:", cuda_devices=2)
+
+
+class WhatCudaRefuses(Case):
+    """Errors that CUDA raises from the host, and what cannot be emulated."""
+
+    SETUP = TensorsSayTheyAreOnCuda.SETUP
+
+    def test_mixed_devices(self):
+        for line, words in (
+                ("x + c", "found at least two devices, cuda:0 and cpu!"),
+                ("c + torch.tensor(1., device='cuda')", "Expected all tensors to be on the same device"),
+                ("nn.Linear(4, 2).cuda()(c)", "mat1"), ("nn.Linear(4, 2)(x)", "mat1"),
+                ("nn.Linear(4, 2, bias=False).cuda()(c)", "mat2"),
+                ("nn.Embedding(4, 2).cuda()(torch.tensor([1]))", "index"),
+                ("F.cross_entropy(x, torch.tensor([0, 1, 2]))", "target"),
+                ("torch.cat([x, c])", "tensors"), ("c[torch.tensor([0], device='cuda')]", "indices should be either on cpu"),
+                ("x.masked_fill(c > 0, 0)", "expected self and mask to be on the same device"),
+                ("x[torch.tensor([0])] = c[:1]", "Expected all tensors to be on the same device"),
+                ("nn.Conv2d(1, 1, 1).cuda()(torch.ones(1, 1, 2, 2))",
+                 "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same")):
+            ran = self.refused(self.SETUP + line, words, "RuntimeError")
+            self.assertIsNone(ran.assertion)
+            self.assertIsNone(ran.facts.get("failure"))
+
+    def test_numpy_sees_no_device_memory(self):
+        words = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        self.refused(self.SETUP + "x.numpy()", words, "TypeError")
+        self.refused(self.SETUP + "np.asarray(x)", words, "TypeError")
+
+    def test_a_device_that_is_not_there(self):
+        self.refused("import torch\ntorch.zeros(1, device='cuda:7')", "CUDA error: invalid device ordinal")
+
+    def test_host_errors_stay_host_errors(self):
+        for line, kind in (("x[9]", "IndexError"), ("x[torch.tensor(9, device='cuda')]", "IndexError"),
+                           ("x.view(5)", "RuntimeError"), ("x.gather(5, torch.zeros(1, dtype=torch.long).cuda())", "IndexError"),
+                           ("torch.repeat_interleave(torch.tensor([1, -1], device='cuda'))", "RuntimeError")):
+            ran = self.refused(self.SETUP + line, "Error", kind)
+            self.assertIsNone(ran.assertion, line)
+            self.assertEqual(self.value(self.SETUP + "try:\n  %s\nexcept Exception: pass\nresult = bool((x + 1).sum() < 1e9)"
+                                        % line), True)
+
+    def test_what_is_not_emulated_is_named(self):
+        ran = self.refused("import torch\ntorch.cuda.CUDAGraph()", "NotEmulated: CUDA graphs")
+        self.assertEqual(ran.facts["not_emulated"], "CUDA graphs")
+
+    def test_cuda_in_a_forked_process_after_cuda_started(self):
+        self.refused("import os, sys, torch\ntorch.zeros(1, device='cuda')\npid = os.fork()\n"
+                     "if pid == 0: torch.zeros(1, device='cuda')\nelse: sys.exit(os.waitpid(pid, 0)[1] and 1)",
+                     "Cannot re-initialize CUDA in forked subprocess")
+
+
+class ADeviceThatSawAnAssert(Case):
+    """Sticky errors and what the witness notes."""
+
+    FAIL = """
+import torch, torch.nn.functional as F
+x = torch.randn(4, 5, device="cuda")
+try:
+    F.cross_entropy(x, torch.tensor([0, 1, 7, 2], device="cuda"))
+except RuntimeError as e:
+    first = e
+"""
+
+    def test_every_later_use_fails_with_the_same_text(self):
+        for use in ("x + 1", "torch.zeros(1, device='cuda')", "x.cpu()", "print(x)", "torch.cuda.synchronize()",
+                    "x.sum().item()", "torch.ones(2).cuda()", "x[0] = 1", "x.tolist()", "torch.save(x, __import__('io').BytesIO())"):
+            ran = self.refused(self.FAIL + "\ntry:\n  %s\nexcept RuntimeError as e:\n  assert str(e) == str(first)\n  raise" % use,
+                               "CUDA error: device-side assert triggered")
+            self.assertEqual(len(ran.lines), 1)
+            self.assertTrue(ran.facts["failure"]["swallowed"], use)
+            self.assertEqual(ran.facts["failure"]["frames"][-1]["line"], 5)
+
+    def test_what_starts_no_kernel_still_works(self):
+        self.assertEqual(self.value(self.FAIL + "result = (tuple(x.view(-1).shape), x[0].shape[0], str(x.device), x.t().dim(),"
+                                    " float(torch.ones(2).sum()))"), ((20,), 5, "cuda:0", 2, 2.0))
+
+    def test_the_text_says_whether_launches_block(self):
+        line = "import torch\nx = torch.zeros(3, device='cuda')\nx[torch.tensor([5], device='cuda')]"
+        self.assertNotIn("asynchronously", run(line).err)
+        self.assertIn("CUDA_LAUNCH_BLOCKING=1", run(line, env={"CUDA_LAUNCH_BLOCKING": "0"}).err)
+
+    def test_the_witness_names_call_value_and_sample(self):
+        ran = run("""
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+data = TensorDataset(torch.randn(20, 3), torch.tensor([i % 4 if i != 13 else 4 for i in range(20)]))
+net = torch.nn.Linear(3, 4).cuda()
+for a, b in DataLoader(data, batch_size=5, shuffle=True, generator=torch.Generator().manual_seed(3)):
+    torch.nn.CrossEntropyLoss()(net(a.cuda()), b.cuda())
+""")
+        failure = ran.facts["failure"]
+        self.assertEqual((failure["op"], failure["offence"]["value"], failure["offence"]["limit"],
+                          failure["offence"]["kind"], failure["offence"]["sample"], failure["swallowed"]),
+                         ("torch.nn.functional.cross_entropy", "4", "4", "above", 13, False))
+        self.assertEqual(failure["frames"], [{"file": "program.py", "line": 7, "func": "<module>"}])
+        self.assertEqual([a["name"] for a in failure["args"][:2]], ["input", "target"])
+        self.assertEqual(failure["args"][1]["max"], 4)
+        self.assertEqual(failure["args"][0]["device"], "cuda:0")
+
+    def test_public_names(self):
+        for line, name in (("torch.nn.Embedding(3, 2).cuda()(torch.tensor([5]).cuda())", "torch.nn.functional.embedding"),
+                           ("x[torch.tensor([9]).cuda()]", "torch.Tensor.__getitem__"),
+                           ("x[torch.tensor([9]).cuda()] = 1", "torch.Tensor.__setitem__"),
+                           ("x.scatter_add_(0, torch.tensor([[9]]).cuda(), x[:1, :1].clone())", "torch.Tensor.scatter_add_"),
+                           ("torch.gather(x, 0, torch.tensor([[9]]).cuda())", "torch.gather"),
+                           ("torch.distributions.Categorical(probs=x.abs() * float('nan'), validate_args=False).sample()",
+                            "torch.multinomial"),
+                           ("F.one_hot(torch.tensor([9]).cuda(), 3)", "torch.nn.functional.one_hot")):
+            ran = run("import torch, torch.nn.functional as F\nx = torch.randn(4, 5, device='cuda')\n" + line)
+            self.assertEqual(ran.facts["failure"]["op"], name, ran.err)
+
+    def test_backward_reports_the_target_that_changed(self):
+        ran = self.refused("""
+import torch, torch.nn.functional as F
+x = torch.randn(4, 5, device="cuda", requires_grad=True); t = torch.tensor([0, 1, 2, 3], device="cuda")
+class Late(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 1
+    @staticmethod
+    def backward(ctx, g): return g.gather(1, torch.full((4, 5), 7, device=g.device))
+Late.apply(x).sum().backward()
+""", "device-side assert triggered")
+        self.assertEqual(ran.facts["failure"]["op"], "torch.Tensor.gather")
+
+    def test_the_witness_alone_changes_nothing_and_waits_for_a_cuda_error(self):
+        ran = run("import torch\nx = torch.ones(3)\ntry:\n  x.view(7)\nexcept RuntimeError: pass\nprint('=>', x.tolist())",
+                  device="witness")
+        self.assertEqual((ran.status, ran.facts.get("failure")), (0, None))
+        ran = run("import torch\ntorch.zeros(3).index_select(0, torch.tensor([4]))", device="cpu witness")
+        self.assertEqual(ran.facts["failure"]["offence"]["value"], "4")
+
+
+class EveryClassOfTheCatalogue(Case):
+    """Each assert that a CPU can show, with a program of its own: (call, file, function, columns of versions)."""
+
+    OLD, NEW = VERSION < (2, 0), VERSION >= (2, 8)
+
+    def test_each(self):
+        table = [
+            ("F.nll_loss(x, i(0, 1, 9, 2))", "Loss.cu", "nll_loss_forward_reduce_cuda_kernel_2d"),
+            ("F.nll_loss(x[0], i(9)[0])", "Loss.cu", "nll_loss_forward_reduce_cuda_kernel_1d"),
+            ("F.cross_entropy(x, i(0, -1, 1, 2), reduction='none')", "Loss.cu", "nll_loss_forward_no_reduce_cuda_kernel"),
+            ("F.cross_entropy(x.view(1, 5, 2, 2), i(0, 1, 9, 2).view(1, 2, 2))", "NLLLoss2d.cu", "nll_loss2d_forward_kernel"),
+            ("F.binary_cross_entropy(x + 9, x)", "Loss.cu", "operator()"),
+            ("F.embedding(i(0, 9), x)", "Indexing.cu", "indexSelectSmallIndex"),
+            ("x.index_select(1, i(5))", "Indexing.cu", "indexSelectSmallIndex"),
+            ("F.embedding(torch.full((20,), 9).cuda(), x[:, :4].contiguous())",
+             "IndexKernelUtils.cu" if self.NEW else "Indexing.cu",
+             "vectorized_gather_kernel" if self.NEW else "indexSelectLargeIndex"),
+            ("torch.randn(20, 9).cuda().index_select(0, torch.full((100,), 20).cuda())",
+             "ScatterGatherKernel.cu" if self.NEW else "Indexing.cu", "operator()" if self.NEW else "indexSelectLargeIndex"),
+            ("x[:, :4].contiguous()[i(0, 9)]", "IndexKernelUtils.cu" if self.NEW else "IndexKernel.cu",
+             "vectorized_gather_kernel" if self.NEW else "operator()"),
+            ("x[i(0, 9)]", "IndexKernel.cu", "operator()"), ("x[[0, 9]]", "IndexKernel.cu", "operator()"),
+            ("x[:, i(0, 9)] = 1", "IndexKernel.cu", "operator()"),
+            ("x.index_fill_(0, i(9), 1.)", "IndexKernel.cu", "operator()"),
+            ("x.index_copy_(0, i(9), x[:1].clone())", "IndexKernel.cu", "operator()"),
+            ("x.index_add_(0, i(9), x[:1].clone())", "Indexing.cu", "indexFuncSmallIndex"),
+            ("x.index_add_(0, torch.full((20,), 9).cuda(), torch.ones(20, 5).cuda())", "Indexing.cu", "indexFuncLargeIndex"),
+            ("x.take(i(99))", "IndexKernel.cu", "operator()"), ("x.put_(i(99), x[0, :1].clone())", "IndexKernel.cu", "operator()"),
+            ("x.masked_scatter_(x == x, x[0].clone())", "IndexKernel.cu", "masked_scatter_size_check"),
+            ("x.gather(1, i(9)[None])", "ScatterGatherKernel.cu", "operator()"),
+            ("x.scatter_(1, i(9)[None], 1.)", "ScatterGatherKernel.cu", "operator()"),
+            ("F.one_hot(i(0, -2), 4)", "ScatterGatherKernel.cu", "operator()"),
+            ("torch.multinomial(torch.tensor([0.5, -1.]).cuda(), 3, True)", "MultinomialKernel.cu", "renormRowsL1"),
+            ("torch.multinomial(torch.zeros(3).cuda(), 3, True)", "MultinomialKernel.cu", "binarySearchForMultinomial"),
+            ("torch.bernoulli(x + 9)", "DistributionTemplates.h", "operator()"),
+            ("torch.poisson(x - 99)", "Distributions.cu", "operator()"),
+            ("torch.repeat_interleave(i(1, 2), output_size=9)", "Repeat.cu", "compute_cuda_kernel"),
+            ("torch._assert_async(x[0, 0] * 0)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            ("F.max_unpool2d(x[None, None, :2, :2], i(0, 1, 2, 99).view(1, 1, 2, 2), 2)", "MaxUnpooling.cu",
+             "max_unpooling2d_forward_kernel"),
+            ("F.max_unpool3d(x[None, None, None, :2, :2], i(0, 1, 2, 999).view(1, 1, 1, 2, 2), 2)", "MaxUnpooling.cu",
+             "max_unpooling3d_forward_kernel"),
+        ]
+        if not self.OLD:
+            table += [
+                ("F.cross_entropy(x.view(1, 5, 2, 2), i(0, 1, 9, 2).view(1, 2, 2), reduction='none')", "NLLLoss2d.cu",
+                 "nll_loss2d_forward_no_reduce_kernel"),
+                ("F.binary_cross_entropy(x.sigmoid(), x + 9)", "Loss.cu", "operator()"),
+                ("F.multi_margin_loss(x, i(0, 1, 2, 5))", "MultiMarginLoss.cu", "MultiMarginLoss_forward_kernel"),
+                ("F.embedding_bag(i(1, 9), x, i(0))", "EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_sum_mean"),
+                ("F.embedding_bag(i(1, 9), x, i(0), mode='max')", "EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_max"),
+                ("torch.multinomial(x, 1)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            ]
+        setup = ("import torch, torch.nn.functional as F\nx = torch.randn(4, 5, device='cuda')\n"
+                 "i = lambda *v: torch.tensor(v, device='cuda')\n")
+        for line, file, function in table:
+            ran = run(setup + line)
+            self.assertIsNotNone(ran.assertion, line + "\n" + ran.err)
+            self.assertEqual(ran.assertion[:2], (file, function), line)
+            self.assertEqual(ran.error[1], "CUDA error: device-side assert triggered")
+            self.assertEqual(ran.line, 4)
+
+    def test_silence_where_cuda_is_silent(self):
+        lines = ["F.multilabel_margin_loss(x[:2, :4], torch.tensor([[3, 0, -1, 1], [9, 0, -1, 1]], device='cuda'))"]
+        if self.OLD:
+            lines += ["F.multi_margin_loss(x, i(0, 1, 2, 5))", "F.embedding_bag(i(1, 9), x, i(0))",
+                      "F.cross_entropy(x.view(1, 5, 2, 2), i(0, 1, 9, 2).view(1, 2, 2), reduction='none')"]
+        for line in lines:
+            ran = run("import torch, torch.nn.functional as F\nx = torch.randn(4, 5, device='cuda')\n"
+                      "i = lambda *v: torch.tensor(v, device='cuda')\nprint(%s.device)" % line)
+            self.assertEqual((ran.status, ran.out), (0, "cuda:0\n"), ran.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
