@@ -1,0 +1,1 @@
+"""Message passing on molecular graphs."""

@@ -1,0 +1,1 @@
+"""Taxi trips: data, model and metrics."""
