@@ -138,7 +138,8 @@ fn keyword_prior(callee_name: &str, keyword: &ast::Keyword, used: Use, callee: O
         return Some(0.95);
     }
     Some(match name {
-        "weight_decay" | "betas" | "eps" | "momentum" | "nesterov" | "label_smoothing" | "max_norm" | "timeout" => 0.8,
+        "weight_decay" | "betas" | "eps" | "momentum" | "nesterov" | "label_smoothing" | "drop_last" | "max_norm"
+        | "timeout" => 0.8,
         "exist_ok" | "parents" | "encoding" | "errors" | "level" | "inplace" | "memory_format" => 0.6,
         "device" | "dtype" | "num_classes" | "num_embeddings" | "embedding_dim" | "metaclass" => 0.05,
         "dim" | "axis" | "index" | "target" | "input" | "default" | "type" | "batch_size" | "default_factory" => 0.15,
@@ -205,10 +206,9 @@ const LOGS: [&str; 17] = [
 ];
 
 /// Keywords that override a default for speed, comfort or style.
-const IDLE: [&str; 32] = [
+const IDLE: [&str; 31] = [
     "num_workers",
     "pin_memory",
-    "drop_last",
     "non_blocking",
     "persistent_workers",
     "prefetch_factor",
