@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reduce::signature::{self, Catalog, Evidence, Family, Match, Signature};
 use serde::Deserialize;
@@ -460,6 +460,12 @@ fn cut_and_broken_output_is_read_as_far_as_it_goes() {
     assert_eq!(read(&String::from_utf8_lossy(&bytes)).class, "label_out_of_range");
 }
 
+/// What this thread has used of the processor: a busy machine does not change it.
+fn processor_time() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts processor time");
+    Duration::from_nanos(text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("nanoseconds"))
+}
+
 #[test]
 fn long_output_is_read_in_well_under_a_second() {
     let size = 64 << 20;
@@ -478,10 +484,10 @@ fn long_output_is_read_in_well_under_a_second() {
         "========= Invalid __global__ read".repeat(10_000),
     ];
     for text in std::iter::once(&noise).chain(&hostile) {
-        let begin = Instant::now();
+        let before = processor_time();
         let found = log(text);
-        // Other work may share the processor: the bound is far above the cost, and far below what backtracking would take.
-        assert!(begin.elapsed() < Duration::from_secs(3), "{:?} for {}", begin.elapsed(), &text[..20]);
+        let spent = processor_time() - before;
+        assert!(spent < Duration::from_secs(1), "{spent:?} for {}", &text[..20]);
         assert!(found.is_none_or(|found| found.family != Family::DeviceAssert));
     }
     noise.push_str(NLL);
