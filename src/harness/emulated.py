@@ -6,10 +6,9 @@ This file must not know any single operator: moves and factories are in emulated
 """
 
 import os
-import threading
 
-from . import emulated_asserts, emulated_cuda, emulated_moves, emulated_patches, emulated_rules, emulated_state
-from . import emulated_views
+from . import emulated_asserts, emulated_cuda, emulated_findings, emulated_moves, emulated_patches
+from . import emulated_rules, emulated_state, emulated_views
 from . import witness as witness_module
 from .emulated_state import TAG, NotEmulated
 
@@ -36,21 +35,8 @@ def install(spec, catalog, report):
     emulated_cuda.install(state)
     emulated_patches.install(state)
     state.mode.__enter__()
-    _threads(state)
+    witness_module.every_thread(state.mode)
     return state
-
-
-def _threads(state):
-    """A mode belongs to one thread: each new one gets it too."""
-    run = threading.Thread.run
-    if getattr(run, "_reduce", False):
-        return
-
-    def run_with_mode(self):
-        with state.mode:
-            run(self)
-    run_with_mode._reduce = True
-    threading.Thread.run = run_with_mode
 
 
 def _mode(state, TorchFunctionMode, recorder):
@@ -155,7 +141,7 @@ def _mode(state, TorchFunctionMode, recorder):
             raise state.not_emulated("%s (%s)" % (witness_module.public_name(torch, func), text.split("\n")[0])) \
                 from error
         name = witness_module.public_name(torch, func)
-        call = emulated_rules.Call(torch, state.version, func, name, args, kwargs, error)
+        call = emulated_findings.Call(torch, state.version, func, name, args, kwargs, error)
         finding = emulated_rules.diagnose(call)
         if finding is None:
             raise error

@@ -72,6 +72,7 @@ class State:
     def _forked(self):
         if self.initialized:
             self.bad_fork = True
+            self.dead = self.text("initialization error", "cudaErrorInitializationError")
 
     # ---- devices
 

@@ -26,6 +26,10 @@ SHAPE_OF_OTHER = ("view_as", "expand_as", "reshape_as", "resize_as_", "is_same_s
 FREE = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm", "gru", "rnn_tanh", "rnn_relu", "ctc_loss",
         "_has_compatible_shallow_copy_type", "result_type", "broadcast_tensors", "meshgrid", "atleast_1d",
         "atleast_2d", "atleast_3d", "broadcast_shapes", "is_same_size", "tensor_split", "_use_cudnn_ctc_loss")
+_UNSAFE = ("torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+           "Many models use a sigmoid layer right before the binary cross entropy layer.\nIn this case, combine the two "
+           "layers using torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss.  "
+           "binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast.")
 _TYPES = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int",
           "uint8": "Byte", "bool": "Bool", "bfloat16": "BFloat16", "int16": "Short", "int8": "Char"}
 
@@ -118,6 +122,11 @@ def build(state, generic, handlers):
         basic = not tensors and len(args) < 3 and not _has_list(key)
         return generic(func, args, kwargs, False, basic)
 
+    def bce(func, args, kwargs):
+        if torch.is_autocast_enabled() and any(getattr(a, TAG, None) is not None for a in args):
+            raise RuntimeError(_UNSAFE)
+        return generic(func, args, kwargs)
+
     for name in READS:
         prop = getattr(Tensor, name, None)
         if prop is not None and hasattr(prop, "__get__"):
@@ -138,6 +147,7 @@ def build(state, generic, handlers):
         handlers[getattr(torch, name)] = each
     handlers[Tensor.requires_grad.__set__] = untouched
     handlers[torch.nn.functional.ctc_loss] = free
+    handlers[torch.nn.functional.binary_cross_entropy] = bce
     handlers[Tensor.__getitem__] = subscript
     handlers[Tensor.__setitem__] = subscript
     for func in (torch.device, getattr(torch._C, "_set_grad_enabled", None), torch.is_grad_enabled,

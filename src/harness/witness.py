@@ -7,6 +7,7 @@ It must not judge: what the failure means is decided elsewhere.
 
 import re
 import sys
+import threading
 
 from .emulated_state import TAG, NotEmulated
 
@@ -63,7 +64,42 @@ def install(spec, report):
 
     mode = Witness()
     mode.__enter__()
+    every_thread(mode)
+    if not hasattr(torch, "compile"):
+        _old_indexing(torch, mode)
     return mode
+
+
+def every_thread(mode):
+    """A mode belongs to one thread: each new one gets it too, also where a class has its own `run`."""
+    start = threading.Thread._bootstrap_inner
+    if getattr(start, "_reduce", False):
+        return
+
+    def with_mode(self):
+        with mode:
+            start(self)
+    with_mode._reduce = True
+    threading.Thread._bootstrap_inner = with_mode
+
+
+def _old_indexing(torch, mode):
+    """Before 2.0 indexing does not always go through the mode."""
+    from torch import overrides
+
+    def seen_by(real):
+        def wrapped(self, *args):
+            if not torch._C._len_torch_function_stack():
+                return real(self, *args)
+            current = overrides._pop_mode()
+            try:
+                return mode.__torch_function__(real, (), (self,) + args)
+            finally:
+                overrides._push_mode(current)
+        return wrapped
+
+    for name in ("__getitem__", "__setitem__"):
+        setattr(torch.Tensor, name, seen_by(getattr(torch.Tensor, name)))
 
 
 def finish(report, error):
@@ -169,10 +205,10 @@ class Recorder:
 
     def on_cpu(self, error, func, args, kwargs):
         """On the CPU a failure is an error that the GPU would report from the device."""
-        from . import emulated_rules, emulated_state
+        from . import emulated_findings, emulated_rules, emulated_state
         version = emulated_state.version_of(self.torch)
         name = public_name(self.torch, func)
-        call = emulated_rules.Call(self.torch, version, func, name, args, kwargs or {}, error)
+        call = emulated_findings.Call(self.torch, version, func, name, args, kwargs or {}, error)
         finding = emulated_rules.diagnose(call)
         if finding is not None and finding.host is None:
             self.record(error, func, args, kwargs, str(error), finding.offence)

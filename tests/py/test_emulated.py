@@ -302,6 +302,9 @@ for n in (0, 2):
     for a, b in DataLoader(TensorDataset(c, torch.arange(3)), batch_size=2, pin_memory=True, num_workers=n):
         result.add((d(a), a.is_pinned(), d(a.cuda(non_blocking=True))))
 t = threading.Thread(target=lambda: result.add(d(torch.zeros(1, device="cuda") + 1))); t.start(); t.join()
+class Own(threading.Thread):
+    def run(self): result.add(d(torch.zeros(1, device="cuda:0") + 2))
+t = Own(); t.start(); t.join()
 """), {("cpu", True, "cuda:0"), "cuda:0"})
 
     def test_default_devices(self):
@@ -349,6 +352,24 @@ with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(0):
 torch.cuda.synchronize(); torch.cuda.empty_cache(); torch.cuda.manual_seed_all(1)
 result = a.elapsed_time(b) >= 0
 """), True)
+
+    def test_autocast_is_on_and_leaves_float32(self):
+        self.assertEqual(self.value(self.SETUP + """
+with torch.autocast("cuda"):
+    result = (torch.is_autocast_enabled(), str((x @ x.T).dtype))
+result += (torch.is_autocast_enabled(),)
+"""), (True, "torch.float32", False))
+        self.refused(self.SETUP + "with torch.autocast('cuda'): F.binary_cross_entropy(x.sigmoid(), x.sigmoid())",
+                     "unsafe to autocast", "RuntimeError")
+
+    def test_one_process_of_a_distributed_run(self):
+        self.assertEqual(self.value(self.SETUP + """
+import torch.distributed as dist, tempfile, os
+dist.init_process_group("nccl", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+m = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda(), device_ids=[0])
+y = m(x); y.sum().backward(); t = torch.ones(2, device="cuda"); dist.all_reduce(t); dist.destroy_process_group()
+result = (d(y), d(m.module.weight.grad), d(t))
+"""), ("cuda:0", "cuda:0", "cuda:0"))
 
     def test_the_number_of_devices(self):
         text = "import torch\nresult = (torch.cuda.is_available(), torch.cuda.device_count())"
@@ -482,6 +503,12 @@ class Late(torch.autograd.Function):
 Late.apply(x).sum().backward()
 """, "device-side assert triggered")
         self.assertEqual(ran.facts["failure"]["op"], "torch.Tensor.gather")
+
+    def test_the_witness_alone_sees_indexing_and_threads(self):
+        for line in ("x[torch.tensor([5])]", "x[torch.tensor([5])] = 1",
+                     "import threading; t = threading.Thread(target=lambda: x[[7]]); t.start(); t.join()"):
+            ran = run("import torch\nx = torch.ones(3)\n" + line, device="cpu witness")
+            self.assertIn("item__", ran.facts["failure"]["op"])
 
     def test_the_witness_alone_changes_nothing_and_waits_for_a_cuda_error(self):
         ran = run("import torch\nx = torch.ones(3)\ntry:\n  x.view(7)\nexcept RuntimeError: pass\nprint('=>', x.tolist())",
