@@ -21,6 +21,7 @@ mod parameters;
 mod peel;
 mod proposal;
 mod sequence;
+mod statements;
 mod targets;
 mod view;
 mod walk;
@@ -48,7 +49,7 @@ pub trait Pass: Sync {
 }
 
 /// Every pass, in the order in which the documents list them.
-pub const ALL: [&dyn Pass; 11] = [
+pub const ALL: [&dyn Pass; 12] = [
     &hoist::Hoist,
     &arms::Arms,
     &decorators::Decorators,
@@ -60,6 +61,7 @@ pub const ALL: [&dyn Pass; 11] = [
     &expressions::Expressions,
     &displays::Displays,
     &targets::Targets,
+    &statements::Statements,
 ];
 
 /// The pass of a name.

@@ -25,12 +25,15 @@ pub use super::sweep::Certify;
 /// Rounds of structure and sweep; more would only chase what a sweep of a sweep removes.
 const ROUNDS: u32 = 4;
 
+/// Stages of the strategy that are worth a repetition after a later slice.
+const REPEATED: usize = 2;
+
 /// What does not change while the search goes on.
 #[derive(Debug)]
 struct Ground {
     original: Arc<Program>,
     observed: Observed,
-    graph: Graph,
+    graph: Arc<Graph>,
     plan: Arc<Plan>,
     certify: Certify,
     entry: Option<String>,
@@ -46,8 +49,8 @@ struct Incumbent {
 
 #[derive(Clone)]
 enum Stage {
-    Slice(Box<Progression<HardEdges>>),
-    Structure { index: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
+    Slice { base: Arc<Incumbent>, graph: Arc<Graph>, machine: Box<Progression<HardEdges>>, misses: u32 },
+    Structure { index: usize, until: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
     Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>> },
     Done,
 }
@@ -61,6 +64,8 @@ pub struct Reducer {
     /// Keys of proposals that failed alone; they are not tried again.
     tried: Arc<BTreeSet<String>>,
     round: u32,
+    /// The slice of the original is done.
+    sliced: bool,
     open: Option<(Arc<Incumbent>, Question, f64)>,
     certificate: Certificate,
 }
@@ -74,20 +79,22 @@ impl Reducer {
         plan: Arc<Plan>,
         certify: Certify,
     ) -> Self {
-        let graph = Graph::build(&original, &observed);
+        let graph = Arc::new(Graph::build(&original, &observed));
         let best = Arc::new(Incumbent {
             candidate: Candidate::new(original.tree().clone()),
             size: (original.statements_count(), original.tokens_count()),
             program: Arc::clone(&original),
         });
+        let machine = Box::new(slice(&original, &observed, &graph));
+        let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, misses: 0 };
         let ground = Arc::new(Ground { original, observed, graph, plan, certify, entry });
-        let slice = slice(&ground);
         Self {
             ground,
             best,
-            stage: Stage::Slice(Box::new(slice)),
+            stage,
             tried: Arc::new(BTreeSet::new()),
             round: 0,
+            sliced: false,
             open: None,
             certificate: Certificate::default(),
         }
@@ -135,7 +142,9 @@ impl Reducer {
                 return Some((question.clone(), *expect));
             }
             let step = match &mut self.stage {
-                Stage::Slice(machine) => machine.step(),
+                // The first slice is worth a search; a later one only a look.
+                Stage::Slice { misses, .. } if self.sliced && *misses > 0 => Step::Done,
+                Stage::Slice { machine, .. } => machine.step(),
                 Stage::Structure { machine, runs, index, .. } => {
                     let most = self.ground.plan.stages()[*index].max_runs;
                     if most.is_some_and(|most| *runs >= most) { Step::Done } else { machine.step() }
@@ -186,7 +195,10 @@ impl Reducer {
 
     fn answer(&mut self, answer: &Answer) {
         match &mut self.stage {
-            Stage::Slice(machine) => machine.mark(answer),
+            Stage::Slice { machine, misses, .. } => {
+                *misses += u32::from(!answer.is_hit());
+                machine.mark(answer);
+            }
             Stage::Structure { machine, .. } => {
                 // Only the slice can make use of a name.
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
@@ -202,7 +214,8 @@ impl Reducer {
 
     fn names(&self, why: &'static str) -> (&'static str, String) {
         match &self.stage {
-            Stage::Slice(_) => ("slice", why.to_owned()),
+            Stage::Slice { .. } if self.sliced => ("slice", "again".to_owned()),
+            Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
             Stage::Sweep { .. } => ("sweep", why.to_owned()),
             Stage::Done => ("done", String::new()),
@@ -212,10 +225,7 @@ impl Reducer {
     /// What a question's set stands for; `None` when its text does not parse.
     fn candidate(&self, keep: &Set) -> Option<Incumbent> {
         let (base, tree) = match &self.stage {
-            Stage::Slice(_) => {
-                let original = &self.ground.original;
-                (original, without(original, keep)?)
-            }
+            Stage::Slice { base, .. } => (&base.program, without(&base.program, keep)?),
             Stage::Structure { base, proposals, .. } => {
                 let chosen = keep.iter().filter_map(|index| proposals.get(index));
                 (&base.program, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
@@ -236,13 +246,12 @@ impl Reducer {
 
     /// The edges that an error names: the statement that raised it needs one of those that bind the name.
     fn named(&self, program: &Program, missing: Option<&Missing>, at: Option<&Frame>) -> Answer {
-        let Stage::Slice(_) = &self.stage else { return Answer::Miss };
+        let Stage::Slice { base, graph, .. } = &self.stage else { return Answer::Miss };
         let (Some(missing), Some(at)) = (missing, at) else { return Answer::Miss };
         let original = &self.ground.original;
-        let user = program
-            .statement_at(&at.file, at.line)
-            .and_then(|statement| program.origin(statement))
-            .and_then(|origin| original.at_origin(&origin));
+        let origin_in = |program: &Program, id: StmtId| program.origin(id).and_then(|one| original.at_origin(&one));
+        let user = program.statement_at(&at.file, at.line).and_then(|statement| origin_in(program, statement));
+        let user = base.program.statements().iter().map(|one| one.id).find(|id| origin_in(&base.program, *id) == user);
         let Some(user) = user else { return Answer::Miss };
         let kind = match missing.kind.as_str() {
             "name" | "unbound" => MissingKind::Name,
@@ -251,7 +260,7 @@ impl Reducer {
             "module" => MissingKind::Module,
             _ => return Answer::Miss,
         };
-        let definers = self.ground.graph.definers_of(&missing.name, kind);
+        let definers = graph.definers_of(&missing.name, kind);
         let mut edges: Vec<(usize, usize)> = definers
             .into_iter()
             .filter(|definer| *definer != user)
@@ -264,34 +273,40 @@ impl Reducer {
     /// The stage is done; the next one begins.
     fn advance(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Slice(_) => self.structure(0),
-            Stage::Structure { index, base, proposals, machine, .. } => {
+            Stage::Slice { base, .. } => {
+                // What the structure stages freed, the slice takes; what that frees, the first stages take.
+                let again = self.sliced && self.best.candidate.id != base.candidate.id;
+                let until = if again { REPEATED } else { usize::MAX };
+                if self.sliced && !again {
+                    self.sweep()
+                } else {
+                    self.sliced = true;
+                    self.structure(0, until)
+                }
+            }
+            Stage::Structure { index, until, base, proposals, machine, .. } => {
                 let failed = machine.rejected().iter().chain(machine.given_up().iter());
                 let keys: Vec<String> = failed.filter_map(|at| proposals.get(at)).map(|one| one.key.clone()).collect();
                 Arc::make_mut(&mut self.tried).extend(keys);
-                // What made room may let an earlier pass go on; it is asked again in the next round, after the sweep.
                 let _ = base;
-                self.structure(index + 1)
+                self.structure(index + 1, until)
             }
             Stage::Sweep { base, machine } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
                 self.round += 1;
                 let smaller = self.best.candidate.id != base.candidate.id;
-                if smaller && self.round < ROUNDS { self.structure(0) } else { Stage::Done }
+                if smaller && self.round < ROUNDS { self.structure(0, 1) } else { Stage::Done }
             }
             Stage::Done => Stage::Done,
         };
     }
 
     /// The structure stage from `index` on that has something to propose, else the sweep.
-    fn structure(&mut self, from: usize) -> Stage {
+    fn structure(&mut self, from: usize, until: usize) -> Stage {
         let facts = self.facts();
-        // After the first sweep only what that sweep left unused is worth a run: the sweep must be repeated for it.
-        let stages = if self.round == 0 { usize::MAX } else { 1 };
         let ground = Arc::clone(&self.ground);
-        for (index, stage) in ground.plan.stages().iter().enumerate().take(stages).skip(from) {
-            let mut proposals = stage.proposals(&self.best.program, &facts);
-            proposals.retain(|proposal| !self.tried.contains(&proposal.key));
+        for (index, stage) in ground.plan.stages().iter().enumerate().take(until).skip(from) {
+            let proposals = stage.untried(&self.best.program, &facts, &self.tried);
             if proposals.is_empty() {
                 continue;
             }
@@ -304,13 +319,28 @@ impl Reducer {
             }
             return Stage::Structure {
                 index,
+                until,
                 base: Arc::clone(&self.best),
                 proposals: Arc::new(proposals),
                 machine: Box::new(Halving::new(weights)),
                 runs: 0,
             };
         }
-        if self.certificate.kind() != certificate::Kind::None { Stage::Done } else { self.sweep() }
+        match (self.round, until) {
+            // The sweep stands as it is.
+            (1.., _) if self.certificate.kind() != certificate::Kind::None => Stage::Done,
+            (0, usize::MAX) => self.slice_again(),
+            _ => self.sweep(),
+        }
+    }
+
+    /// The slice of the best, by a graph of what is left of it.
+    fn slice_again(&self) -> Stage {
+        let base = Arc::clone(&self.best);
+        let observed = self.observed();
+        let graph = Arc::new(Graph::build(&base.program, &observed));
+        let machine = Box::new(slice(&base.program, &observed, &graph));
+        Stage::Slice { base, graph, machine, misses: 0 }
     }
 
     fn sweep(&self) -> Stage {
@@ -338,32 +368,51 @@ impl Reducer {
         facts.executed.iter().flatten().copied().filter(ran).chain(facts.crash.last().copied()).collect()
     }
 
-    /// What the trace knows about the best, by the origins of its statements.
-    fn facts(&self) -> Facts {
-        let Ground { original, observed, entry, .. } = &*self.ground;
+    /// Statements of the original to what is left of them in the best.
+    fn left(&self) -> std::collections::BTreeMap<StmtId, StmtId> {
         let program = &self.best.program;
-        let mut here = std::collections::BTreeMap::<StmtId, StmtId>::new();
+        let mut left = std::collections::BTreeMap::new();
         for statement in program.statements() {
-            if let Some(origin) = program.origin(statement.id)
-                && let Some(before) = original.at_origin(&origin)
-            {
-                here.entry(before).or_insert(statement.id);
+            let before = program.origin(statement.id).and_then(|origin| self.ground.original.at_origin(&origin));
+            if let Some(before) = before {
+                left.entry(before).or_insert(statement.id);
             }
         }
-        let map = |before: &StmtId| here.get(before).copied();
+        left
+    }
+
+    /// What the trace saw, in statements of the best.
+    fn observed(&self) -> Observed {
+        let left = self.left();
+        let map = |before: &StmtId| left.get(before).copied();
+        let seen = &self.ground.observed;
+        let mut calls: Vec<_> = seen.calls.iter().filter_map(|(from, to)| Some((map(from)?, map(to)?))).collect();
+        calls.sort_unstable();
+        Observed {
+            executed: seen.executed.iter().filter_map(map).collect(),
+            calls,
+            crash: seen.crash.iter().filter_map(map).collect(),
+            first: seen.first.iter().filter_map(|(id, first)| Some((map(id)?, *first))).collect(),
+            counts: seen.counts.iter().filter_map(|(id, count)| Some((map(id)?, *count))).collect(),
+            argv: seen.argv.clone(),
+        }
+    }
+
+    /// The same, as the passes want it.
+    fn facts(&self) -> Facts {
+        let seen = self.observed();
         Facts {
-            executed: (!observed.executed.is_empty()).then(|| observed.executed.iter().filter_map(map).collect()),
-            crash: observed.crash.iter().filter_map(map).collect(),
-            calls: observed.calls.iter().filter_map(|(from, to)| Some((map(from)?, map(to)?))).collect(),
-            entry: entry.clone(),
-            argv: observed.argv.clone(),
+            executed: (!seen.executed.is_empty()).then_some(seen.executed),
+            crash: seen.crash,
+            calls: seen.calls,
+            entry: self.ground.entry.clone(),
+            argv: seen.argv,
         }
     }
 }
 
 /// The first stage: binary reduction on closures around the crash.
-fn slice(ground: &Ground) -> Progression<HardEdges> {
-    let Ground { original, observed, graph, .. } = ground;
+fn slice(original: &Program, observed: &Observed, graph: &Graph) -> Progression<HardEdges> {
     let count = original.statements().len();
     let edges = |wanted: Strength| {
         let edges = graph.edges().into_iter();
