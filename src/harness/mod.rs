@@ -17,6 +17,7 @@ const FILES: &[File] = files![
     "emulated.py",
     "emulated_asserts.py",
     "emulated_cuda.py",
+    "emulated_findings.py",
     "emulated_moves.py",
     "emulated_patches.py",
     "emulated_rules.py",
