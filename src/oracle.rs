@@ -62,6 +62,8 @@ pub struct Question {
     pub phase: &'static str,
     /// Pass within the phase.
     pub pass: String,
+    /// What it takes away, in words.
+    pub what: String,
 }
 
 /// How trials of the search are run.
@@ -402,6 +404,7 @@ impl Oracle {
             mode,
             phase: question.phase.to_owned(),
             pass: question.pass.clone(),
+            what: question.what.clone(),
             verdict,
             seconds: outcome.seconds,
             at,

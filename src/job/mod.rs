@@ -88,6 +88,8 @@ pub enum Happening<'a> {
         phase: &'a str,
         /// Pass within the phase.
         pass: &'a str,
+        /// What it took away, in words.
+        what: &'a str,
         /// The verdict.
         verdict: &'a Verdict,
         /// Trials so far.
@@ -199,7 +201,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
             match turn {
                 Turn::Answered { question, verdict } => {
                     phase = (question.phase.to_owned(), question.pass.clone());
-                    observer(Happening::Trial { phase: &phase.0, pass: &phase.1, verdict, runs: oracle.runs() });
+                    observer(Happening::Trial { phase: &phase.0, pass: &phase.1, what: &question.what, verdict, runs: oracle.runs() });
                 }
                 Turn::Adopted { reducer } => {
                     let (candidate, size) = (reducer.best(), reducer.size());

@@ -108,6 +108,7 @@ impl<'a> Session<'a> {
                 size: (self.original.statements_count(), self.original.tokens_count()),
                 phase: "preflight",
                 pass: String::new(),
+                what: String::new(),
             },
             setting: setting.clone(),
             observe,
@@ -115,7 +116,7 @@ impl<'a> Session<'a> {
             in_place: false,
         };
         let (outcome, verdict) = self.oracle.observe(&look)?;
-        (self.observer)(Happening::Trial { phase: "preflight", pass: "", verdict: &verdict, runs: self.oracle.runs() });
+        (self.observer)(Happening::Trial { phase: "preflight", pass: "", what: "", verdict: &verdict, runs: self.oracle.runs() });
         Ok(outcome)
     }
 
