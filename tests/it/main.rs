@@ -2,6 +2,7 @@
 
 mod case;
 mod corpus;
+mod harness;
 mod passes;
 mod program;
 mod search;
