@@ -125,6 +125,11 @@ impl<'a> Session<'a> {
         self.case_timeout().unwrap_or(self.time_limit)
     }
 
+    /// Time for the whole run.
+    pub fn time_limit(&self) -> Duration {
+        self.time_limit
+    }
+
     /// Time for a trial as the user said it.
     pub fn case_timeout(&self) -> Option<Duration> {
         self.options.timeout.or(self.ground.case.limits.timeout)
@@ -206,6 +211,19 @@ impl<'a> Session<'a> {
         self.original = Arc::new(Program::parse(&tree)?);
         self.oracle.set_original(Arc::clone(&self.original));
         Ok(())
+    }
+
+    /// Refuses to go on with a ledger whose preflight ran other files than those that are there now.
+    ///
+    /// # Errors
+    /// [`JobError::Changed`] with the files.
+    pub fn check_unchanged(&self) -> Result<(), JobError> {
+        let now = Candidate::new(self.original.tree().clone()).id;
+        let mut ran = self.oracle.ledger().trials().filter(|trial| trial.phase == "preflight");
+        if ran.any(|trial| trial.candidate == now) {
+            return Ok(());
+        }
+        Err(JobError::Changed { out: self.options.out.clone(), files: self.sources().join(", ") })
     }
 
     /// The files that may be cut.
