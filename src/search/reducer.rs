@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::certificate::{self, Certificate};
 use super::halving::{self, Halving};
-use super::machine::{Answer, Machine, Set, Step};
+use super::machine::{Answer, Ask, Machine, Set, Step};
 use super::progression::{HardEdges, Probe, Problem, Progression};
 use super::removals::StatementRemovals;
 use super::sweep::Sweep;
@@ -16,7 +16,9 @@ use crate::candidate::Candidate;
 use crate::oracle::Question;
 use crate::passes::{Facts, Proposal, combine};
 use crate::plan::Plan;
-use crate::program::{Graph, Missing as MissingKind, Observed, Program, SourceTree, StmtId, StmtSet, Strength};
+use crate::program::{
+    Graph, Missing as MissingKind, Need, Observed, Program, Provenance, SourceTree, StmtId, StmtSet, Strength,
+};
 use crate::trial::{Frame, Missing};
 use crate::verdict::Verdict;
 
@@ -27,6 +29,8 @@ const ROUNDS: u32 = 4;
 
 /// Stages of the strategy that are worth a repetition after a later slice.
 const REPEATED: usize = 2;
+/// Misses that end a slice which is only a look.
+const LOOKS: u32 = 3;
 
 /// What does not change while the search goes on.
 #[derive(Debug)]
@@ -49,10 +53,32 @@ struct Incumbent {
 
 #[derive(Clone)]
 enum Stage {
-    Slice { base: Arc<Incumbent>, graph: Arc<Graph>, machine: Box<Progression<HardEdges>>, misses: u32 },
+    Slice { base: Arc<Incumbent>, graph: Arc<Graph>, machine: Box<Progression<HardEdges>>, kind: Kind, misses: u32 },
     Structure { index: usize, until: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
-    Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>> },
+    Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>>, cascade: Box<Cascade> },
     Done,
+}
+
+/// Which slice a stage looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Nothing behind the calls on the stack, as far as earlier rounds of a loop do not need it: a look.
+    Truncated,
+    /// What the graph says the failure needs: a search where that is not enough.
+    Whole,
+    /// The same for what is left after structure: a look.
+    Again,
+}
+
+/// What a successful removal leaves without a use goes in one run: the slice of what is present.
+#[derive(Clone)]
+struct Cascade {
+    needs: HardEdges,
+    required: Set,
+    /// A removal has just hit.
+    due: bool,
+    /// The open question is the cascade's.
+    asked: bool,
 }
 
 /// The search for one program.
@@ -64,8 +90,8 @@ pub struct Reducer {
     /// Keys of proposals that failed alone; they are not tried again.
     tried: Arc<BTreeSet<String>>,
     round: u32,
-    /// The slice of the original is done.
-    sliced: bool,
+    /// The truncated slice held.
+    truncated: bool,
     open: Option<(Arc<Incumbent>, Question, f64)>,
     certificate: Certificate,
 }
@@ -85,8 +111,9 @@ impl Reducer {
             size: (original.statements_count(), original.tokens_count()),
             program: Arc::clone(&original),
         });
-        let machine = Box::new(slice(&original, &observed, &graph));
-        let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, misses: 0 };
+        let kind = if observed.crash.is_empty() { Kind::Whole } else { Kind::Truncated };
+        let machine = Box::new(slice(&original, &observed, &graph, kind == Kind::Truncated));
+        let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, kind, misses: 0 };
         let ground = Arc::new(Ground { original, observed, graph, plan, certify, entry });
         Self {
             ground,
@@ -94,7 +121,7 @@ impl Reducer {
             stage,
             tried: Arc::new(BTreeSet::new()),
             round: 0,
-            sliced: false,
+            truncated: true,
             open: None,
             certificate: Certificate::default(),
         }
@@ -142,14 +169,13 @@ impl Reducer {
                 return Some((question.clone(), *expect));
             }
             let step = match &mut self.stage {
-                // The first slice is worth a search; a later one only a look.
-                Stage::Slice { misses, .. } if self.sliced && *misses > 0 => Step::Done,
+                Stage::Slice { misses, kind, .. } if *kind != Kind::Whole && *misses >= LOOKS => Step::Done,
                 Stage::Slice { machine, .. } => machine.step(),
                 Stage::Structure { machine, runs, index, .. } => {
                     let most = self.ground.plan.stages()[*index].max_runs;
                     if most.is_some_and(|most| *runs >= most) { Step::Done } else { machine.step() }
                 }
-                Stage::Sweep { machine, .. } => machine.step(),
+                Stage::Sweep { machine, cascade, .. } => cascade.step(machine),
                 Stage::Done => return None,
             };
             let Step::Ask(ask) = step else {
@@ -197,7 +223,12 @@ impl Reducer {
     fn answer(&mut self, answer: &Answer) {
         match &mut self.stage {
             Stage::Slice { machine, misses, .. } => {
-                *misses += u32::from(!answer.is_hit());
+                // An error that names what was missing is worth another look; any other miss ends it.
+                *misses += match answer {
+                    Answer::Hit => 0,
+                    Answer::Named(_) => 1,
+                    Answer::Miss | Answer::Unresolved => LOOKS,
+                };
                 machine.mark(answer);
             }
             Stage::Structure { machine, .. } => {
@@ -205,7 +236,10 @@ impl Reducer {
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
                 machine.mark(answer);
             }
-            Stage::Sweep { machine, .. } => {
+            Stage::Sweep { machine, cascade, .. } => {
+                if cascade.take(machine, answer) {
+                    return;
+                }
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
                 machine.mark(answer);
             }
@@ -215,7 +249,8 @@ impl Reducer {
 
     fn names(&self, why: &'static str) -> (&'static str, String) {
         match &self.stage {
-            Stage::Slice { .. } if self.sliced => ("slice", "again".to_owned()),
+            Stage::Slice { kind: Kind::Again, .. } => ("slice", "again".to_owned()),
+            Stage::Slice { kind: Kind::Truncated, .. } => ("slice", "truncated".to_owned()),
             Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
             Stage::Sweep { .. } => ("sweep", why.to_owned()),
@@ -232,7 +267,7 @@ impl Reducer {
                 let first = new.iter().next().and_then(|at| proposals.get(at)).map_or("", |one| one.label.as_str());
                 format!("{} changes, first: {first}", new.len())
             }
-            Stage::Sweep { base, machine } => {
+            Stage::Sweep { base, machine, .. } => {
                 let gone = machine.present().difference(keep);
                 let first = gone.iter().next().and_then(|at| base.program.statements().get(at));
                 let text = first.map_or("", |one| base.program.text_of(one.id).lines().next().unwrap_or_default());
@@ -293,15 +328,18 @@ impl Reducer {
     /// The stage is done; the next one begins.
     fn advance(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Slice { base, .. } => {
+            Stage::Slice { kind: Kind::Truncated, base, graph, .. } if self.best.candidate.id == base.candidate.id => {
+                self.truncated = false;
+                let machine = Box::new(slice(&base.program, &self.ground.observed, &graph, false));
+                Stage::Slice { base, graph, machine, kind: Kind::Whole, misses: 0 }
+            }
+            Stage::Slice { base, kind, .. } => {
                 // What the structure stages freed, the slice takes; what that frees, the first stages take.
-                let again = self.sliced && self.best.candidate.id != base.candidate.id;
-                let until = if again { REPEATED } else { usize::MAX };
-                if self.sliced && !again {
-                    self.sweep()
-                } else {
-                    self.sliced = true;
-                    self.structure(0, until)
+                let smaller = self.best.candidate.id != base.candidate.id;
+                match (kind, smaller) {
+                    (Kind::Again, true) => self.structure(0, REPEATED),
+                    (Kind::Again, false) => self.sweep(),
+                    (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                 }
             }
             Stage::Structure { index, until, base, proposals, machine, .. } => {
@@ -311,7 +349,7 @@ impl Reducer {
                 let _ = base;
                 self.structure(index + 1, until)
             }
-            Stage::Sweep { base, machine } => {
+            Stage::Sweep { base, machine, .. } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
                 self.round += 1;
                 let smaller = self.best.candidate.id != base.candidate.id;
@@ -359,8 +397,8 @@ impl Reducer {
         let base = Arc::clone(&self.best);
         let observed = self.observed();
         let graph = Arc::new(Graph::build(&base.program, &observed));
-        let machine = Box::new(slice(&base.program, &observed, &graph));
-        Stage::Slice { base, graph, machine, misses: 0 }
+        let machine = Box::new(slice(&base.program, &observed, &graph, self.truncated));
+        Stage::Slice { base, graph, machine, kind: Kind::Again, misses: 0 }
     }
 
     fn sweep(&self) -> Stage {
@@ -370,7 +408,16 @@ impl Reducer {
         let removals = StatementRemovals::new(&base.program, failing, &self.ran_before(&facts));
         let present = Set::full(base.program.statements().len());
         let machine = Sweep::new(present, removals, self.ground.certify);
-        Stage::Sweep { base, machine: Box::new(machine) }
+        let observed = self.observed();
+        let graph = Graph::build(&base.program, &observed);
+        let count = base.program.statements().len();
+        let cascade = Cascade {
+            needs: HardEdges::new(count, hard_edges(&base.program, &observed, &graph, self.truncated)),
+            required: Set::of(count, observed.crash.iter().map(|id| id.index())),
+            due: false,
+            asked: false,
+        };
+        Stage::Sweep { base, machine: Box::new(machine), cascade: Box::new(cascade) }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.
@@ -431,15 +478,39 @@ impl Reducer {
     }
 }
 
+impl Cascade {
+    fn step(&mut self, machine: &mut Sweep<StatementRemovals>) -> Step {
+        if self.due && !self.required.is_empty() {
+            let present = machine.present();
+            let keep = self.needs.closure(&self.required, present);
+            if keep != *present && self.required.is_subset(present) {
+                self.asked = true;
+                return Step::Ask(Ask { keep, expect: 0.7, why: "sweep cascade" });
+            }
+            self.due = false;
+        }
+        machine.step()
+    }
+
+    /// Takes the answer if the open question is the cascade's.
+    fn take(&mut self, machine: &mut Sweep<StatementRemovals>, answer: &Answer) -> bool {
+        if !self.asked {
+            self.due = answer.is_hit();
+            return false;
+        }
+        self.asked = false;
+        self.due = false;
+        if answer.is_hit() {
+            let keep = self.needs.closure(&self.required, machine.present());
+            machine.shrink(&keep);
+        }
+        true
+    }
+}
+
 /// The first stage: binary reduction on closures around the crash.
-fn slice(original: &Program, observed: &Observed, graph: &Graph) -> Progression<HardEdges> {
+fn slice(original: &Program, observed: &Observed, graph: &Graph, truncated: bool) -> Progression<HardEdges> {
     let count = original.statements().len();
-    let edges = |wanted: Strength| {
-        let edges = graph.edges().into_iter();
-        let of_strength = edges.filter(move |(_, _, need)| need.strength == wanted);
-        of_strength.map(|(user, definer, _)| (user.index(), definer.index()))
-    };
-    let containment = original.statements().iter().filter_map(|one| Some((one.id.index(), one.parent?.index())));
     let required = Set::of(count, observed.crash.iter().map(|id| id.index()));
     let executed = Set::of(count, observed.executed.iter().map(|id| id.index()));
     let mut probes = Vec::new();
@@ -450,11 +521,39 @@ fn slice(original: &Program, observed: &Observed, graph: &Graph) -> Progression<
     Progression::new(Problem {
         universe: Set::full(count),
         required,
-        closures: HardEdges::new(count, edges(Strength::Hard).chain(containment)),
-        soft: edges(Strength::Soft).collect(),
+        closures: HardEdges::new(count, hard_edges(original, observed, graph, truncated)),
+        soft: graph
+            .edges()
+            .into_iter()
+            .filter(|(_, _, need)| need.strength == Strength::Soft)
+            .map(|(user, definer, _)| (user.index(), definer.index()))
+            .collect(),
         probes,
         weights,
     })
+}
+
+/// What forces what: hard needs and containment; truncated, without what the functions on the stack returned earlier,
+/// which may not matter since they have not returned.
+fn hard_edges(program: &Program, observed: &Observed, graph: &Graph, truncated: bool) -> Vec<(usize, usize)> {
+    let behind = if truncated { behind(program, &observed.crash) } else { BTreeSet::new() };
+    let live = |definer: &StmtId, need: &Need| need.provenance != Provenance::Return || !behind.contains(definer);
+    let hard = graph.edges().into_iter().filter(|(_, to, need)| need.strength == Strength::Hard && live(to, need));
+    let containment = program.statements().iter().filter_map(|one| Some((one.id.index(), one.parent?.index())));
+    hard.map(|(user, definer, _)| (user.index(), definer.index())).chain(containment).collect()
+}
+
+/// Statements that stand behind a call on the stack, in its own function: a truncated run never comes to them.
+fn behind(program: &Program, crash: &[StmtId]) -> BTreeSet<StmtId> {
+    let mut behind = BTreeSet::new();
+    for call in crash {
+        let function = program.enclosing_function(*call);
+        let file = program.statement(*call).file;
+        let here = program.statements().iter().filter(|one| one.file == file && one.id > *call);
+        let mates = here.filter(|one| program.enclosing_function(one.id) == function);
+        behind.extend(mates.filter(|one| !program.statement(*call).contains(one.id)).map(|one| one.id));
+    }
+    behind
 }
 
 /// The files of a program with only these statements.
