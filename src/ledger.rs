@@ -67,6 +67,9 @@ pub struct TrialRecord {
     pub phase: String,
     /// Pass within the phase.
     pub pass: String,
+    /// What the candidate lacks beside the best, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub what: String,
     /// The verdict.
     pub verdict: Verdict,
     /// Wall time in seconds.
@@ -242,6 +245,7 @@ mod tests {
             mode: Mode::Fork,
             phase: "slice".to_owned(),
             pass: String::new(),
+            what: String::new(),
             verdict,
             seconds: 0.1,
             at: 0.0,

@@ -301,6 +301,7 @@ impl Oracle {
             mode,
             phase: question.phase.to_owned(),
             pass: question.pass.clone(),
+            what: question.what.clone(),
             verdict,
             seconds: outcome.seconds,
             at,

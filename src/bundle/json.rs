@@ -57,6 +57,7 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
         "explanation": explanation,
         "other": oracle.others().map(|other| json!({ "failure": other.failure, "tokens": other.size.1 })).collect::<Vec<_>>(),
         "notes": found.notes,
+        "untried": found.untried,
         "context": { "environment": found.environment, "python": ground.python.executable.file_name().map(|name| name.to_string_lossy()) },
     })
 }
@@ -67,7 +68,12 @@ fn program(ground: &Ground) -> Value {
         CaseProgram::Script(path) => ("script", path),
         CaseProgram::Module(name) => ("module", name),
     };
-    json!({ "kind": kind, "target": target, "argv": ground.invocation.argv, "workdir": ground.invocation.workdir })
+    let mut env = ground.case.setting.env.clone();
+    env.extend(ground.invocation.env.clone());
+    json!({
+        "kind": kind, "target": target, "argv": ground.invocation.argv, "workdir": ground.invocation.workdir,
+        "options": ground.invocation.options, "env": env,
+    })
 }
 
 fn size(program: &Program) -> Value {

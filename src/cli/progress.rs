@@ -82,13 +82,13 @@ impl Progress {
                     self.line(&format!("  note: {hidden}"));
                 }
             }
-            Happening::Trial { phase, pass, verdict, runs } => {
+            Happening::Trial { phase, pass, what, verdict, runs } => {
                 *self.verdicts.entry(verdict.name()).or_default() += 1;
                 self.phase = if pass.is_empty() { (*phase).to_owned() } else { format!("{phase}, {pass}") };
                 self.runs = *runs;
                 if self.style == Style::Verbose {
                     let detail = serde_json::to_string(verdict).unwrap_or_default();
-                    self.line(&format!("  {runs:>4} {:<28} {:<10} {detail}", self.phase, verdict.name()));
+                    self.line(&format!("  {runs:>4} {:<28} {:<10} {what} {detail}", self.phase, verdict.name()));
                 }
             }
             Happening::Win { statements, tokens, phase, pass, runs } => {
@@ -140,8 +140,8 @@ impl Progress {
                 "event": "found", "at": at, "signature": found.signature, "site": found.frames.last(),
                 "failure": found.failure, "pins": found.pins, "hidden": found.hidden,
             }),
-            Happening::Trial { phase, pass, verdict, runs } => json!({
-                "event": "trial", "at": at, "phase": phase, "pass": pass, "verdict": verdict, "runs": runs,
+            Happening::Trial { phase, pass, what, verdict, runs } => json!({
+                "event": "trial", "at": at, "phase": phase, "pass": pass, "what": what, "verdict": verdict, "runs": runs,
             }),
             Happening::Win { statements, tokens, phase, pass, runs } => json!({
                 "event": "win", "at": at, "phase": phase, "pass": pass, "runs": runs,

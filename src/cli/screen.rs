@@ -12,6 +12,8 @@ const SHOWN: usize = 60;
 /// Shows the end of a main job.
 pub fn bundle(bundle: &Bundle, print_diff: bool) {
     let report = &bundle.report;
+    let untried: Vec<&str> =
+        report["untried"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     print("");
     for line in &bundle.explanation {
         print(line);
@@ -24,6 +26,10 @@ pub fn bundle(bundle: &Bundle, print_diff: bool) {
             }
         }
         Some(repro) => print(&format!("    repro.py: {} lines", repro.lines().count())),
+        None if !untried.is_empty() => {
+            print("one run takes too long for a search; source/ is the program as it was given");
+            untried.iter().for_each(|what| print(&format!("not tried: {what}")));
+        }
         None => print("    no single file keeps the failure; see source/ and run.sh"),
     }
     print("");
@@ -59,6 +65,7 @@ pub fn bundle(bundle: &Bundle, print_diff: bool) {
     }
     match bundle.outcome {
         Outcome::Reduced => {}
+        Outcome::Limit if !untried.is_empty() => print("raise `limits: {time: ...}`, or start from a later checkpoint of the program"),
         Outcome::Limit => print("a limit ended the run: the result is confirmed, but may not be minimal"),
         Outcome::Interrupted => print("interrupted: the best so far is kept; `--resume` goes on"),
         Outcome::Unconfirmed => print("not every cold run showed the failure: do not rely on this result"),
@@ -87,6 +94,9 @@ pub fn check(found: &Found) {
     ));
     for hidden in &found.hidden {
         print(&format!("not used:   {hidden}"));
+    }
+    for what in &found.untried {
+        print(&format!("not tried:  {what}"));
     }
     for note in &found.notes {
         let place = match (&note.file, note.line) {

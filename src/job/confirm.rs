@@ -106,7 +106,7 @@ fn cold_runs(
         timeout: session.cold_timeout(Duration::from_secs_f64(found.timeout)),
     };
     let look = Look {
-        question: Question { candidate: candidate.clone(), size, phase: "confirm", pass: name.to_owned() },
+        question: Question { candidate: candidate.clone(), size, phase: "confirm", pass: name.to_owned(), what: String::new() },
         setting,
         observe: Observe::default(),
         target: Some(target.clone()),

@@ -108,6 +108,7 @@ impl<'a> Session<'a> {
                 size: (self.original.statements_count(), self.original.tokens_count()),
                 phase: "preflight",
                 pass: String::new(),
+                what: String::new(),
             },
             setting: setting.clone(),
             observe,
@@ -115,13 +116,18 @@ impl<'a> Session<'a> {
             in_place: false,
         };
         let (outcome, verdict) = self.oracle.observe(&look)?;
-        (self.observer)(Happening::Trial { phase: "preflight", pass: "", verdict: &verdict, runs: self.oracle.runs() });
+        (self.observer)(Happening::Trial { phase: "preflight", pass: "", what: "", verdict: &verdict, runs: self.oracle.runs() });
         Ok(outcome)
     }
 
     /// Time for the first run: what the case says, else what is left of the limit.
     pub fn first_timeout(&self) -> Duration {
         self.case_timeout().unwrap_or(self.time_limit)
+    }
+
+    /// Time for the whole run.
+    pub fn time_limit(&self) -> Duration {
+        self.time_limit
     }
 
     /// Time for a trial as the user said it.
@@ -205,6 +211,19 @@ impl<'a> Session<'a> {
         self.original = Arc::new(Program::parse(&tree)?);
         self.oracle.set_original(Arc::clone(&self.original));
         Ok(())
+    }
+
+    /// Refuses to go on with a ledger whose preflight ran other files than those that are there now.
+    ///
+    /// # Errors
+    /// [`JobError::Changed`] with the files.
+    pub fn check_unchanged(&self) -> Result<(), JobError> {
+        let now = Candidate::new(self.original.tree().clone()).id;
+        let mut ran = self.oracle.ledger().trials().filter(|trial| trial.phase == "preflight");
+        if ran.any(|trial| trial.candidate == now) {
+            return Ok(());
+        }
+        Err(JobError::Changed { out: self.options.out.clone(), files: self.sources().join(", ") })
     }
 
     /// The files that may be cut.

@@ -13,7 +13,11 @@ pub fn aim(original: &Program, found: &Found, level: Match) -> Target {
     let site_known = found.failure.is_some();
     let chain = if site_known { statements(&found.frames, &locate) } else { Vec::new() };
     let offence = found.failure.as_ref().and_then(|failure| failure.offence.clone());
-    let sample_counts = offence.as_ref().is_some_and(|offence| offence.sample.is_some());
+    // A computed value is wrong for the whole batch; an integer stands in one row of the data.
+    let sample_counts = offence.as_ref().is_some_and(|offence| {
+        let integer = offence.value.as_ref().is_some_and(|value| value.parse::<i128>().is_ok());
+        integer && offence.sample.is_some()
+    });
     Target { signature: found.signature.clone(), level, chain, offence, sample_counts }
 }
 

@@ -54,6 +54,8 @@ pub struct Question {
     pub phase: &'static str,
     /// Pass within the phase.
     pub pass: String,
+    /// What it takes away, in words.
+    pub what: String,
 }
 
 /// How trials of the search are run.

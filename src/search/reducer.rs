@@ -165,6 +165,7 @@ impl Reducer {
                         size: incumbent.size,
                         phase,
                         pass,
+                        what: self.what(&ask.keep),
                     };
                     self.open = Some((Arc::new(incumbent), question, ask.expect));
                 }
@@ -219,6 +220,25 @@ impl Reducer {
             Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
             Stage::Sweep { .. } => ("sweep", why.to_owned()),
             Stage::Done => ("done", String::new()),
+        }
+    }
+
+    /// What a question takes away, in words.
+    fn what(&self, keep: &Set) -> String {
+        match &self.stage {
+            Stage::Slice { base, .. } => format!("keeps {} of {} statements", keep.len(), base.program.statements().len()),
+            Stage::Structure { proposals, machine, .. } => {
+                let new = keep.difference(machine.applied());
+                let first = new.iter().next().and_then(|at| proposals.get(at)).map_or("", |one| one.label.as_str());
+                format!("{} changes, first: {first}", new.len())
+            }
+            Stage::Sweep { base, machine } => {
+                let gone = machine.present().difference(keep);
+                let first = gone.iter().next().and_then(|at| base.program.statements().get(at));
+                let text = first.map_or("", |one| base.program.text_of(one.id).lines().next().unwrap_or_default());
+                format!("{} statements, first: `{text}`", gone.len())
+            }
+            Stage::Done => String::new(),
         }
     }
 
