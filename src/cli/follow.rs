@@ -34,7 +34,7 @@ sys.exit(subprocess.call(wanted["argv"], env=environment, stdin=subprocess.DEVNU
 ///
 /// # Errors
 /// When it starts none, does not end, or cannot be run here.
-pub fn follow(spy: &Spy, case: &Case, surroundings: &Surroundings, sandbox: bool) -> Result<Invocation, GroundError> {
+pub(super) fn follow(spy: &Spy, case: &Case, surroundings: &Surroundings, sandbox: bool) -> Result<Invocation, GroundError> {
     let failed = |error: std::io::Error| GroundError::Spy(error.to_string());
     let folder = tempfile::Builder::new().prefix("reduce-follow-").tempdir().map_err(failed)?;
     let root = folder.path().canonicalize().map_err(failed)?;

@@ -13,7 +13,7 @@ use crate::job;
 use crate::signature::{self, Evidence, Signature};
 
 /// Runs the command once, or reads the log of a run, and writes the case.
-pub fn run(args: &InitArgs) -> ExitCode {
+pub(super) fn run(args: &InitArgs) -> ExitCode {
     let command = join(&args.typed);
     if args.out.exists() && !args.force {
         let hints = ["`--force` replaces it, `--out FILE` goes elsewhere".to_owned()];
@@ -35,7 +35,7 @@ pub fn run(args: &InitArgs) -> ExitCode {
 }
 
 /// For `reduce -- COMMAND`: writes `crash.yaml` in the current folder, unless one for the same command is there.
-pub fn write_for(typed: &[String], _running: &RunningArgs, _output: &OutputArgs) -> Result<PathBuf, ExitCode> {
+pub(super) fn write_for(typed: &[String], _running: &RunningArgs, _output: &OutputArgs) -> Result<PathBuf, ExitCode> {
     let path = PathBuf::from("crash.yaml");
     let command = join(typed);
     let text = format!("command: {}\n", quote(&command));

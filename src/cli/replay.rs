@@ -15,7 +15,7 @@ use crate::job::{self, JobError};
 use crate::signature::{Match, Signature};
 
 /// Runs `repro.py` of a bundle, or `source/` where there is none, once and in a fresh interpreter.
-pub fn run(args: &ReplayArgs) -> ExitCode {
+pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     let (report, wanted) = match read_report(&args.bundle) {
         Ok(found) => found,
         Err(code) => return code,

@@ -10,7 +10,7 @@ use crate::evidence::Found;
 const SHOWN: usize = 60;
 
 /// Shows the end of a main job.
-pub fn bundle(bundle: &Bundle, print_diff: bool) {
+pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
     let report = &bundle.report;
     let untried: Vec<&str> =
         report["untried"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -78,7 +78,7 @@ pub fn bundle(bundle: &Bundle, print_diff: bool) {
 }
 
 /// Shows what preflight found.
-pub fn check(found: &Found) {
+pub(super) fn check(found: &Found) {
     print(&format!("reproduces: {}", found.signature));
     if let Some(frame) = found.frames.last() {
         print(&format!("site:       {}:{} in {}", frame.file, frame.line, frame.func));

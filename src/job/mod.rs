@@ -247,7 +247,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
-    let mut best = Best::new(out, session.ground.invocation.project.clone(), found);
+    let best = Best::new(out, session.ground.invocation.project.clone(), found);
     best.keep(&original, &reducer.best())?;
     let width = session.jobs();
     let start = (original.statements_count(), original.tokens_count());
@@ -301,7 +301,7 @@ fn stop_of(result: Result<(), JobError>) -> Result<Option<Stop>, JobError> {
 fn finish(
     session: &mut Session<'_>,
     found: &Found,
-    target: &crate::verdict::Target,
+    target: &verdict::Target,
     reducer: &Reducer,
     best: Best,
     stopped: Option<Stop>,

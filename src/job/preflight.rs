@@ -28,7 +28,7 @@ const TRACE_PATIENCE: u32 = 10;
 ///
 /// # Errors
 /// When the program does not fail, fails otherwise than expected, fails too rarely, or cannot run here.
-pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
+pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     let wanted = session.wanted_pins();
     session.say("preflight", "the program as given, in a fresh interpreter");
     let first = session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
@@ -292,7 +292,7 @@ fn refuse_python_errors(outcome: &Outcome) -> Result<(), JobError> {
 }
 
 /// The error for a run that showed no device-side failure.
-pub fn not_reproduced(outcome: &Outcome) -> JobError {
+pub(super) fn not_reproduced(outcome: &Outcome) -> JobError {
     JobError::NotReproduced { seen: describe(outcome), clean: is_clean(outcome) }
 }
 

@@ -129,7 +129,7 @@ fn sure_loads(node: &Stmt) -> BTreeSet<String> {
         }
         Stmt::ClassDef(node) => {
             node.decorator_list.iter().for_each(|one| sure.visit_expr(&one.expression));
-            for arguments in &node.arguments {
+            if let Some(arguments) = &node.arguments {
                 arguments.args.iter().for_each(|base| sure.visit_expr(base));
                 arguments.keywords.iter().for_each(|keyword| sure.visit_expr(&keyword.value));
             }

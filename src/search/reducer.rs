@@ -130,13 +130,8 @@ impl Reducer {
         &self.certificate
     }
 
-    /// The next question; `None` at the end.
-    pub fn next(&mut self) -> Option<Question> {
-        self.next_with_estimate().map(|(question, _)| question)
-    }
-
-    /// The next question with the probability that its answer is `same`.
-    pub fn next_with_estimate(&mut self) -> Option<(Question, f64)> {
+    /// The next question with the probability that its answer is `same`; `None` at the end.
+    pub fn next_question(&mut self) -> Option<(Question, f64)> {
         loop {
             if let Some((_, question, expect)) = &self.open {
                 return Some((question.clone(), *expect));
