@@ -79,7 +79,8 @@ fn from_run(command: &str, running: &RunningArgs, output: &OutputArgs) -> Result
         })
         .map_err(|error| refuse(&error))?;
     let mut progress = Progress::new(style(output));
-    let result = job::first(ground, options(running, default_plan()), false, &mut |happening| progress.show(&happening));
+    let result =
+        job::first(ground, options(running, default_plan()), false, &mut |happening| progress.show(&happening));
     progress.finish();
     result.map(|seen| seen.signature).map_err(|error| fail(&error.to_string(), &error.hints(), code_of(&error)))
 }
@@ -94,7 +95,8 @@ fn write(path: &Path, command: &str, signature: &Signature) -> Result<(), ExitCo
         expect.push(format!("  kernel: {}", quote(function)));
     }
     if !expect.is_empty() {
-        text += "\n# The failure that is to be kept. Shapes decide which kernel fires: leave `kernel` out if it moves.\n";
+        text +=
+            "\n# The failure that is to be kept. Shapes decide which kernel fires: leave `kernel` out if it moves.\n";
         text += &format!("# expect:\n# {}\n", expect.join("\n# "));
     }
     text += "

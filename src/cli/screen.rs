@@ -12,8 +12,7 @@ const SHOWN: usize = 60;
 /// Shows the end of a main job.
 pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
     let report = &bundle.report;
-    let untried: Vec<&str> =
-        report["untried"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let untried: Vec<&str> = report["untried"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     print("");
     for line in &bundle.explanation {
         print(line);
@@ -65,7 +64,9 @@ pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
     }
     match bundle.outcome {
         Outcome::Reduced => {}
-        Outcome::Limit if !untried.is_empty() => print("raise `limits: {time: ...}`, or start from a later checkpoint of the program"),
+        Outcome::Limit if !untried.is_empty() => {
+            print("raise `limits: {time: ...}`, or start from a later checkpoint of the program")
+        }
         Outcome::Limit => print("a limit ended the run: the result is confirmed, but may not be minimal"),
         Outcome::Interrupted => print("interrupted: the best so far is kept; `--resume` goes on"),
         Outcome::Unconfirmed => print("not every cold run showed the failure: do not rely on this result"),

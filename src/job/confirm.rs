@@ -28,7 +28,12 @@ const EXTRA_RUNS: u64 = 40;
 ///
 /// # Errors
 /// When a server or the ledger fails.
-pub(super) fn run(session: &mut Session<'_>, found: &Found, target: &Target, reducer: &Reducer) -> Result<Confirmed, JobError> {
+pub(super) fn run(
+    session: &mut Session<'_>,
+    found: &Found,
+    target: &Target,
+    reducer: &Reducer,
+) -> Result<Confirmed, JobError> {
     session.oracle.extend(EXTRA_TIME, EXTRA_RUNS);
     session.say("confirm", "cold runs of the final files");
     let candidate = reducer.best();
@@ -106,7 +111,13 @@ fn cold_runs(
         timeout: session.cold_timeout(Duration::from_secs_f64(found.timeout)),
     };
     let look = Look {
-        question: Question { candidate: candidate.clone(), size, phase: "confirm", pass: name.to_owned(), what: String::new() },
+        question: Question {
+            candidate: candidate.clone(),
+            size,
+            phase: "confirm",
+            pass: name.to_owned(),
+            what: String::new(),
+        },
         setting,
         observe: Observe::default(),
         target: Some(target.clone()),

@@ -148,12 +148,13 @@ impl Walk {
 
     fn load(&mut self, access: Access) {
         if let Some(root) = &access.root
-            && self.hidden.iter().any(|names| names.contains(root)) {
-                if !access.steps.is_empty() {
-                    self.facts.loads.insert(Access { root: None, steps: access.steps });
-                }
-                return;
+            && self.hidden.iter().any(|names| names.contains(root))
+        {
+            if !access.steps.is_empty() {
+                self.facts.loads.insert(Access { root: None, steps: access.steps });
             }
+            return;
+        }
         self.facts.loads.insert(access);
     }
 
@@ -214,24 +215,26 @@ impl Walk {
         let Expr::Call(call) = value else { return };
         if let Expr::Attribute(attribute) = &*call.func
             && method_change(&attribute.attr).is_none()
-                && let Some(object) = place(&attribute.value) {
-                    self.store(object, None, Change::Effect);
-                }
+            && let Some(object) = place(&attribute.value)
+        {
+            self.store(object, None, Change::Effect);
+        }
     }
 
     fn call(&mut self, call: &ast::ExprCall) {
         if let Expr::Attribute(attribute) = &*call.func
-            && let (Some(change), Some(object)) = (method_change(&attribute.attr), place(&attribute.value)) {
-                let first = call.arguments.args.first();
-                match (attribute.attr.as_str(), first.and_then(literal)) {
-                    ("setdefault" | "pop", Some(key)) => self.store(object, Some(Step::Key(key)), change),
-                    ("register_buffer" | "register_parameter" | "add_module", Some(name)) => {
-                        self.store(object.clone(), Some(Step::Attribute(name.clone())), Change::Attribute);
-                        self.store(object, Some(Step::Key(name)), change);
-                    }
-                    _ => self.store(object, None, change),
+            && let (Some(change), Some(object)) = (method_change(&attribute.attr), place(&attribute.value))
+        {
+            let first = call.arguments.args.first();
+            match (attribute.attr.as_str(), first.and_then(literal)) {
+                ("setdefault" | "pop", Some(key)) => self.store(object, Some(Step::Key(key)), change),
+                ("register_buffer" | "register_parameter" | "add_module", Some(name)) => {
+                    self.store(object.clone(), Some(Step::Attribute(name.clone())), Change::Attribute);
+                    self.store(object, Some(Step::Key(name)), change);
                 }
+                _ => self.store(object, None, change),
             }
+        }
         let first = call.arguments.args.first();
         let change = match callee_name(call) {
             "setattr" | "delattr" => Some(Change::Attribute),
@@ -245,9 +248,10 @@ impl Walk {
         }
         for keyword in &call.arguments.keywords {
             if keyword.arg.as_ref().is_some_and(|name| name == "out")
-                && let Some(object) = place(&keyword.value) {
-                    self.store(object, None, Change::Whole);
-                }
+                && let Some(object) = place(&keyword.value)
+            {
+                self.store(object, None, Change::Whole);
+            }
         }
     }
 

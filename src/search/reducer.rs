@@ -49,9 +49,24 @@ struct Incumbent {
 
 #[derive(Clone)]
 enum Stage {
-    Slice { base: Arc<Incumbent>, graph: Arc<Graph>, machine: Box<Progression<HardEdges>>, misses: u32 },
-    Structure { index: usize, until: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
-    Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>> },
+    Slice {
+        base: Arc<Incumbent>,
+        graph: Arc<Graph>,
+        machine: Box<Progression<HardEdges>>,
+        misses: u32,
+    },
+    Structure {
+        index: usize,
+        until: usize,
+        base: Arc<Incumbent>,
+        proposals: Arc<Vec<Proposal>>,
+        machine: Box<Halving>,
+        runs: u32,
+    },
+    Sweep {
+        base: Arc<Incumbent>,
+        machine: Box<Sweep<StatementRemovals>>,
+    },
     Done,
 }
 
@@ -221,7 +236,9 @@ impl Reducer {
     /// What a question takes away, in words.
     fn what(&self, keep: &Set) -> String {
         match &self.stage {
-            Stage::Slice { base, .. } => format!("keeps {} of {} statements", keep.len(), base.program.statements().len()),
+            Stage::Slice { base, .. } => {
+                format!("keeps {} of {} statements", keep.len(), base.program.statements().len())
+            }
             Stage::Structure { proposals, machine, .. } => {
                 let new = keep.difference(machine.applied());
                 let first = new.iter().next().and_then(|at| proposals.get(at)).map_or("", |one| one.label.as_str());
