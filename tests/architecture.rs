@@ -1,4 +1,5 @@
 //! The architecture as a test: ranks, sizes, names, who may spawn, parse, print, and that documents name files that exist.
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,13 +43,19 @@ const LARGE: &[(&str, &str)] = &[];
 /// Places that name a part of the world that has one home, each with its reason: pattern, homes.
 const HOMES: &[(&str, &[&str])] = &[
     // Starting and ending processes. Methods of our own types may have these names; what matters is the system's.
-    (r"\bCommand::new\b|\bstd::process::(Command|Child|Stdio)\b|\bkillpg\b|\bsignal::kill\b|\bnix::unistd::fork", &["src/process.rs"]),
+    (
+        r"\bCommand::new\b|\bstd::process::(Command|Child|Stdio)\b|\bkillpg\b|\bsignal::kill\b|\bnix::unistd::fork",
+        &["src/process.rs"],
+    ),
     (r"\bruff_\w+", &["src/program/python.rs"]),
     (r"\bserde_yaml\b", &["src/yaml.rs"]),
     (r"\b(println|eprintln|print|eprint)!", &["src/cli"]),
     (r"\bprocess::exit\b", &[]),
     // `temp_dir` and `consts` are allowed: they name a place for an error message and the machine's kind.
-    (r"\benv::(var|vars|var_os|vars_os|args|args_os|current_dir|set_var|remove_var|home_dir)\b", &["src/cli", "src/main.rs"]),
+    (
+        r"\benv::(var|vars|var_os|vars_os|args|args_os|current_dir|set_var|remove_var|home_dir)\b",
+        &["src/cli", "src/main.rs"],
+    ),
     (r"\.unwrap\(\)|\.unwrap_err\(\)", &[]),
     (r"#!?\[allow\b", &[]),
 ];
@@ -156,7 +163,11 @@ fn every_expected_lint_says_why() {
     let lint = Regex::new(r"(?s)#!?\[expect\(([^]]*)\)\]").unwrap();
     for (path, text) in files("src", "rs") {
         for found in lint.captures_iter(&text) {
-            assert!(found.get(1).unwrap().as_str().contains("reason = \""), "{path}: {}", found.get(0).unwrap().as_str());
+            assert!(
+                found.get(1).unwrap().as_str().contains("reason = \""),
+                "{path}: {}",
+                found.get(0).unwrap().as_str()
+            );
         }
     }
 }
@@ -228,8 +239,22 @@ fn documents() -> Vec<(String, String)> {
 #[test]
 fn the_top_level_holds_only_what_it_should() {
     let allowed: BTreeSet<&str> = [
-        ".ci", ".git", ".gitignore", "CHANGELOG.md", "Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "clippy.toml",
-        "corpus", "docs", "rustfmt.toml", "src", "strategies", "target", "tests",
+        ".ci",
+        ".git",
+        ".gitignore",
+        "CHANGELOG.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE",
+        "README.md",
+        "clippy.toml",
+        "corpus",
+        "docs",
+        "rustfmt.toml",
+        "src",
+        "strategies",
+        "target",
+        "tests",
     ]
     .into();
     for entry in fs::read_dir(root()).unwrap() {

@@ -14,7 +14,7 @@ use crate::program::{Program, SourceTree};
 const SCHEMA: u32 = 1;
 
 /// The whole of `report.json`.
-pub fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
+pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
     let Contents { found, reducer, confirmed, oracle, ground, .. } = contents;
     let account = oracle.account();
     let ledger = oracle.ledger();
@@ -96,12 +96,12 @@ fn tree_size(tree: &SourceTree, data_bytes: u64) -> Value {
 }
 
 /// Trials by verdict.
-pub fn by_verdict(ledger: &Ledger) -> BTreeMap<String, u64> {
+pub(super) fn by_verdict(ledger: &Ledger) -> BTreeMap<String, u64> {
     count(ledger, |trial| trial.verdict.name().to_owned())
 }
 
 /// Trials by phase.
-pub fn by_phase(ledger: &Ledger) -> BTreeMap<String, u64> {
+pub(super) fn by_phase(ledger: &Ledger) -> BTreeMap<String, u64> {
     count(ledger, |trial| trial.phase.clone())
 }
 

@@ -6,7 +6,7 @@
 use super::{Contents, json, words};
 
 /// The text of `REPORT.md`.
-pub fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&str>) -> String {
+pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&str>) -> String {
     let Contents { found, confirmed, ground, reducer, oracle, .. } = contents;
     let mut text = String::new();
     let mut line = |words: &str| {

@@ -15,7 +15,9 @@ use super::ground::GroundError;
 use crate::case::{Case, Invocation, Spy};
 use crate::environment::{self, Interpreter, Surroundings};
 use crate::harness;
-use crate::trial::{Device, Event, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Request, TrialEnd, TrialId};
+use crate::trial::{
+    Device, Event, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Request, TrialEnd, TrialId,
+};
 
 /// Time that a script gets to start its Python program.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,7 +36,12 @@ sys.exit(subprocess.call(wanted["argv"], env=environment, stdin=subprocess.DEVNU
 ///
 /// # Errors
 /// When it starts none, does not end, or cannot be run here.
-pub fn follow(spy: &Spy, case: &Case, surroundings: &Surroundings, sandbox: bool) -> Result<Invocation, GroundError> {
+pub(super) fn follow(
+    spy: &Spy,
+    case: &Case,
+    surroundings: &Surroundings,
+    sandbox: bool,
+) -> Result<Invocation, GroundError> {
     let failed = |error: std::io::Error| GroundError::Spy(error.to_string());
     let folder = tempfile::Builder::new().prefix("reduce-follow-").tempdir().map_err(failed)?;
     let root = folder.path().canonicalize().map_err(failed)?;

@@ -13,7 +13,7 @@ use crate::yaml;
 
 /// Why there is no ground to run on.
 #[derive(Debug, thiserror::Error)]
-pub enum GroundError {
+pub(super) enum GroundError {
     /// `crash.yaml` or the command is wrong.
     #[error(transparent)]
     Case(#[from] yaml::Error),
@@ -32,7 +32,7 @@ pub enum GroundError {
 }
 
 /// The surroundings of this process.
-pub fn surroundings() -> Surroundings {
+pub(super) fn surroundings() -> Surroundings {
     Surroundings::new(std::env::vars_os())
 }
 
@@ -40,7 +40,7 @@ pub fn surroundings() -> Surroundings {
 ///
 /// # Errors
 /// When the file is wrong.
-pub fn read_case(path: &Path, running: &RunningArgs) -> Result<Case, GroundError> {
+pub(super) fn read_case(path: &Path, running: &RunningArgs) -> Result<Case, GroundError> {
     let mut case = case::read(path)?;
     running.apply(&mut case);
     Ok(case)
@@ -50,7 +50,7 @@ pub fn read_case(path: &Path, running: &RunningArgs) -> Result<Case, GroundError
 ///
 /// # Errors
 /// When the command is not understood, there is no interpreter with torch, or no device.
-pub fn stand_on(case: Case, running: &RunningArgs, quiet: bool) -> Result<Ground, GroundError> {
+pub(super) fn stand_on(case: Case, running: &RunningArgs, quiet: bool) -> Result<Ground, GroundError> {
     let surroundings = surroundings();
     let invocation = match case::resolve(&case, &surroundings)? {
         Resolved::Static(invocation) => invocation,

@@ -13,7 +13,7 @@ use crate::job;
 use crate::signature::{self, Evidence, Signature};
 
 /// Runs the command once, or reads the log of a run, and writes the case.
-pub fn run(args: &InitArgs) -> ExitCode {
+pub(super) fn run(args: &InitArgs) -> ExitCode {
     let command = join(&args.typed);
     if args.out.exists() && !args.force {
         let hints = ["`--force` replaces it, `--out FILE` goes elsewhere".to_owned()];
@@ -35,7 +35,7 @@ pub fn run(args: &InitArgs) -> ExitCode {
 }
 
 /// For `reduce -- COMMAND`: writes `crash.yaml` in the current folder, unless one for the same command is there.
-pub fn write_for(typed: &[String], _running: &RunningArgs, _output: &OutputArgs) -> Result<PathBuf, ExitCode> {
+pub(super) fn write_for(typed: &[String], _running: &RunningArgs, _output: &OutputArgs) -> Result<PathBuf, ExitCode> {
     let path = PathBuf::from("crash.yaml");
     let command = join(typed);
     let text = format!("command: {}\n", quote(&command));
@@ -79,7 +79,8 @@ fn from_run(command: &str, running: &RunningArgs, output: &OutputArgs) -> Result
         })
         .map_err(|error| refuse(&error))?;
     let mut progress = Progress::new(style(output));
-    let result = job::first(ground, options(running, default_plan()), false, &mut |happening| progress.show(&happening));
+    let result =
+        job::first(ground, options(running, default_plan()), false, &mut |happening| progress.show(&happening));
     progress.finish();
     result.map(|seen| seen.signature).map_err(|error| fail(&error.to_string(), &error.hints(), code_of(&error)))
 }
@@ -94,7 +95,8 @@ fn write(path: &Path, command: &str, signature: &Signature) -> Result<(), ExitCo
         expect.push(format!("  kernel: {}", quote(function)));
     }
     if !expect.is_empty() {
-        text += "\n# The failure that is to be kept. Shapes decide which kernel fires: leave `kernel` out if it moves.\n";
+        text +=
+            "\n# The failure that is to be kept. Shapes decide which kernel fires: leave `kernel` out if it moves.\n";
         text += &format!("# expect:\n# {}\n", expect.join("\n# "));
     }
     text += "

@@ -13,7 +13,7 @@ use crate::job::Happening;
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub(super) enum Style {
     /// Only the result and errors.
     Quiet,
     /// A live line on a terminal, else a line a win.
@@ -25,7 +25,7 @@ pub enum Style {
 }
 
 /// Shows one run.
-pub struct Progress {
+pub(super) struct Progress {
     style: Style,
     bar: Option<ProgressBar>,
     begun: Instant,
@@ -39,7 +39,7 @@ pub struct Progress {
 
 impl Progress {
     /// A display in a style.
-    pub fn new(style: Style) -> Self {
+    pub(super) fn new(style: Style) -> Self {
         let live = style == Style::Normal && std::io::stderr().is_terminal();
         let bar = live.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
@@ -63,7 +63,7 @@ impl Progress {
     }
 
     /// Shows what happened.
-    pub fn show(&mut self, happening: &Happening<'_>) {
+    pub(super) fn show(&mut self, happening: &Happening<'_>) {
         if self.style == Style::Json {
             self.event(happening);
             return;
@@ -153,7 +153,7 @@ impl Progress {
     }
 
     /// Ends the live line.
-    pub fn finish(&self) {
+    pub(super) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -161,11 +161,11 @@ impl Progress {
 }
 
 /// One line on standard error; a closed pipe is no failure of ours.
-pub fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// One line on standard output; a closed pipe is no failure of ours.
-pub fn print(text: &str) {
+pub(super) fn print(text: &str) {
     let _closed = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -15,7 +15,7 @@ use crate::job::{self, JobError};
 use crate::signature::{Match, Signature};
 
 /// Runs `repro.py` of a bundle, or `source/` where there is none, once and in a fresh interpreter.
-pub fn run(args: &ReplayArgs) -> ExitCode {
+pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     let (report, wanted) = match read_report(&args.bundle) {
         Ok(found) => found,
         Err(code) => return code,
@@ -100,6 +100,7 @@ fn read_report(bundle: &Path) -> Result<(Value, Signature), ExitCode> {
     let bytes = fs::read(&path).map_err(|error| refuse(&format!("report.json: {error}")))?;
     let report: Value = serde_json::from_slice(&bytes).map_err(|error| refuse(&format!("report.json: {error}")))?;
     let signature = report.get("signature").cloned().unwrap_or_default();
-    let signature = serde_json::from_value(signature).map_err(|error| refuse(&format!("report.json: signature: {error}")))?;
+    let signature =
+        serde_json::from_value(signature).map_err(|error| refuse(&format!("report.json: signature: {error}")))?;
     Ok((report, signature))
 }

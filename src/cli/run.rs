@@ -126,7 +126,9 @@ fn reduce(args: &ReduceArgs) -> ExitCode {
     match result {
         Ok(bundle) => {
             if args.output.json {
-                print(&serde_json::json!({ "event": "end", "bundle": bundle.out, "report": bundle.report }).to_string());
+                print(
+                    &serde_json::json!({ "event": "end", "bundle": bundle.out, "report": bundle.report }).to_string(),
+                );
             } else {
                 screen::bundle(&bundle, args.print_diff);
             }
@@ -177,9 +179,10 @@ pub(super) fn refuse(error: &GroundError) -> ExitCode {
         GroundError::Case(error) => (error.hints.clone(), ExitCode::Usage),
         GroundError::Environment(error) => (error.hints(), ExitCode::CannotRun),
         GroundError::Spy(_) => (vec!["name the Python program itself as `command:`".into()], ExitCode::Usage),
-        GroundError::View(_) => {
-            (vec!["name the Python program itself as `command:`; then the script is not run".into()], ExitCode::CannotRun)
-        }
+        GroundError::View(_) => (
+            vec!["name the Python program itself as `command:`; then the script is not run".into()],
+            ExitCode::CannotRun,
+        ),
         GroundError::NoDevice => {
             (vec!["run on a machine with a GPU, or with `--device emulated`".into()], ExitCode::CannotRun)
         }

@@ -114,12 +114,15 @@ impl JobError {
                 "a failure that needs a certain seed: set `seed:` in crash.yaml".into(),
             ],
             Self::TooRare { .. } => vec![
-                "pin what varies: `seed:`, `num_workers: 0`, `launch_blocking: true`, or an `env:` of the program".into(),
+                "pin what varies: `seed:`, `num_workers: 0`, `launch_blocking: true`, or an `env:` of the program"
+                    .into(),
             ],
             Self::OtherFailure { .. } => vec!["change `expect:` in crash.yaml, or leave it out".into()],
             Self::NotEmulated { .. } => vec!["run it on a machine with a GPU: `--device cuda`".into()],
             Self::Early { stop: Stop::Interrupted } => Vec::new(),
-            Self::Early { stop: Stop::Time } => vec!["raise `--limit-time`, or `limits: {time: ...}` in crash.yaml".into()],
+            Self::Early { stop: Stop::Time } => {
+                vec!["raise `--limit-time`, or `limits: {time: ...}` in crash.yaml".into()]
+            }
             Self::Early { stop: Stop::Runs } => {
                 vec!["raise `--limit-runs`, or `limits: {runs: ...}` in crash.yaml; understanding the failure takes 3 runs".into()]
             }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::bundle::{self, Bundle, repro, Confirmed, Contents, Outcome as BundleOutcome};
+use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome, repro};
 use crate::evidence::{Found, Ground};
 use crate::ledger::{Ledger, LedgerError, Record};
 use crate::oracle::{Setting, Stop};
@@ -156,8 +156,8 @@ fn early(error: JobError) -> JobError {
 /// When there is nothing to reduce or something of ours fails; a limit or an interruption is an outcome, not an error.
 pub fn run(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Bundle, JobError> {
     let begun = Instant::now();
-    let out = std::path::absolute(&options.out)
-        .map_err(|source| JobError::File { path: options.out.clone(), source })?;
+    let out =
+        std::path::absolute(&options.out).map_err(|source| JobError::File { path: options.out.clone(), source })?;
     let options = Options { out: out.clone(), ..options };
     let resumes = options.existing == Existing::Resume;
     let ledger = open_ledger(&ground, &options)?;
@@ -247,7 +247,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
-    let mut best = Best::new(out, session.ground.invocation.project.clone(), found);
+    let best = Best::new(out, session.ground.invocation.project.clone(), found);
     best.keep(&original, &reducer.best())?;
     let width = session.jobs();
     let start = (original.statements_count(), original.tokens_count());
@@ -258,7 +258,13 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
             match turn {
                 Turn::Answered { question, verdict } => {
                     phase = (question.phase.to_owned(), question.pass.clone());
-                    observer(Happening::Trial { phase: &phase.0, pass: &phase.1, what: &question.what, verdict, runs: oracle.runs() });
+                    observer(Happening::Trial {
+                        phase: &phase.0,
+                        pass: &phase.1,
+                        what: &question.what,
+                        verdict,
+                        runs: oracle.runs(),
+                    });
                 }
                 Turn::Adopted { reducer } => {
                     let (candidate, size) = (reducer.best(), reducer.size());
@@ -301,7 +307,7 @@ fn stop_of(result: Result<(), JobError>) -> Result<Option<Stop>, JobError> {
 fn finish(
     session: &mut Session<'_>,
     found: &Found,
-    target: &crate::verdict::Target,
+    target: &verdict::Target,
     reducer: &Reducer,
     best: Best,
     stopped: Option<Stop>,
@@ -359,8 +365,13 @@ fn identity(ground: &Ground, options: &Options) -> String {
     let Ground { case, invocation, python, device, .. } = ground;
     let text = format!(
         "{:?}|{:?}|{}|{:?}|{:?}|{:?}|{:?}",
-        invocation, case.setting.env, python.executable.display(), device, case.setting.pins,
-        options.level, options.certify,
+        invocation,
+        case.setting.env,
+        python.executable.display(),
+        device,
+        case.setting.pins,
+        options.level,
+        options.certify,
     );
     blake3::hash(text.as_bytes()).to_hex().as_str()[..24].to_owned()
 }

@@ -28,10 +28,11 @@ const TRACE_PATIENCE: u32 = 10;
 ///
 /// # Errors
 /// When the program does not fail, fails otherwise than expected, fails too rarely, or cannot run here.
-pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
+pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     let wanted = session.wanted_pins();
     session.say("preflight", "the program as given, in a fresh interpreter");
-    let first = session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
+    let first =
+        session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
     let mut seen = verdict::seen(&first);
     if first.end == TrialEnd::TimedOut {
         return Err(JobError::NotReproduced { seen: session.timed_out(&first), clean: false });
@@ -173,12 +174,16 @@ fn find_a_way(
         (Pins { seed: None, ..pins }, "seed: fixed seeds"),
     ];
     let cold = |session: &mut Session<'_>, pins: Pins, mode: Mode| -> Result<Option<Outcome>, JobError> {
-        let outcome = session.look(&session.setting("preflight", mode, pins, session.cold_timeout(timeout)), INVENTORY)?;
+        let outcome =
+            session.look(&session.setting("preflight", mode, pins, session.cold_timeout(timeout)), INVENTORY)?;
         Ok(agrees(verdict::seen(&outcome).as_ref(), Some(wanted)).then_some(outcome))
     };
     if let Some(outcome) = cold(session, pins, Mode::Exec)? {
         steady(session, wanted, pins, Mode::Exec, timeout)?;
-        hidden.push("fork: a process forked from a server with torch imported changes the failure; each trial starts cold".into());
+        hidden.push(
+            "fork: a process forked from a server with torch imported changes the failure; each trial starts cold"
+                .into(),
+        );
         return Ok(Way { mode: Mode::Exec, pins, outcome });
     }
     for (fewer, name) in without {
@@ -262,7 +267,8 @@ fn count(
 ) -> Result<(u32, u32), JobError> {
     let mut hits = 0;
     for _ in 0..runs {
-        let outcome = session.look(&session.setting("repeat", mode, pins, session.cold_timeout(timeout)), Observe::default())?;
+        let outcome =
+            session.look(&session.setting("repeat", mode, pins, session.cold_timeout(timeout)), Observe::default())?;
         hits += u32::from(agrees(verdict::seen(&outcome).as_ref(), Some(wanted)));
     }
     Ok((hits, runs))
@@ -292,7 +298,7 @@ fn refuse_python_errors(outcome: &Outcome) -> Result<(), JobError> {
 }
 
 /// The error for a run that showed no device-side failure.
-pub fn not_reproduced(outcome: &Outcome) -> JobError {
+pub(super) fn not_reproduced(outcome: &Outcome) -> JobError {
     JobError::NotReproduced { seen: describe(outcome), clean: is_clean(outcome) }
 }
 
@@ -309,14 +315,17 @@ pub fn describe(outcome: &Outcome) -> String {
     }
     match (exception, outcome.end) {
         (Some(exception), _) => {
-            let at = exception.frames.last().map_or_else(String::new, |frame| format!(" ({}:{})", frame.file, frame.line));
+            let at =
+                exception.frames.last().map_or_else(String::new, |frame| format!(" ({}:{})", frame.file, frame.line));
             format!("{}{at}", verdict::one_line(&exception.kind, &exception.message))
         }
         (None, TrialEnd::Exited(code)) => format!("no device-side failure, exit status {code}"),
         (None, TrialEnd::Signaled(_)) if overflows(outcome) => {
             format!("it printed more than {} MiB and was ended", MOST_OUTPUT >> 20)
         }
-        (None, TrialEnd::Signaled(9)) => "killed (signal 9); the system or `limits: {memory: ...}` ran out of memory".to_owned(),
+        (None, TrialEnd::Signaled(9)) => {
+            "killed (signal 9); the system or `limits: {memory: ...}` ran out of memory".to_owned()
+        }
         (None, TrialEnd::Signaled(signal)) => format!("ended by signal {signal}"),
         (None, TrialEnd::TimedOut) => format!("no end after {:.0} s", outcome.seconds),
         (None, TrialEnd::Dropped | TrialEnd::Lost) => "lost".to_owned(),

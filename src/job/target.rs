@@ -7,7 +7,7 @@ use crate::trial::Frame;
 use crate::verdict::{Target, statements};
 
 /// The failure that is to be kept, with its site in the original.
-pub fn aim(original: &Program, found: &Found, level: Match) -> Target {
+pub(super) fn aim(original: &Program, found: &Found, level: Match) -> Target {
     let locate = |frame: &Frame| original.statement_at(&frame.file, frame.line);
     // Without blocking launches the stack lies, unless the emulated device raises at the call.
     let site_known = found.failure.is_some();
@@ -22,7 +22,7 @@ pub fn aim(original: &Program, found: &Found, level: Match) -> Target {
 }
 
 /// What the trace saw, in statements of the original.
-pub fn observed(original: &Program, found: &Found, argv: &[String]) -> Observed {
+pub(super) fn observed(original: &Program, found: &Found, argv: &[String]) -> Observed {
     let calls: Vec<(String, u32, String, u32)> = found
         .trace
         .calls

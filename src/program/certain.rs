@@ -72,7 +72,11 @@ impl SureReads {
             entry.readers.iter().any(|reader| {
                 let left = |binder: &&StmtId| !gone.contains(binder) && *binder != reader;
                 !gone.contains(reader)
-                    && entry.binders.iter().filter(left).all(|binder| entry.local && comes_after(program, *binder, *reader))
+                    && entry
+                        .binders
+                        .iter()
+                        .filter(left)
+                        .all(|binder| entry.local && comes_after(program, *binder, *reader))
             })
         })
     }
@@ -129,7 +133,7 @@ fn sure_loads(node: &Stmt) -> BTreeSet<String> {
         }
         Stmt::ClassDef(node) => {
             node.decorator_list.iter().for_each(|one| sure.visit_expr(&one.expression));
-            for arguments in &node.arguments {
+            if let Some(arguments) = &node.arguments {
                 arguments.args.iter().for_each(|base| sure.visit_expr(base));
                 arguments.keywords.iter().for_each(|keyword| sure.visit_expr(&keyword.value));
             }
@@ -184,13 +188,81 @@ impl<'a> Visitor<'a> for Sure {
 /// A name that Python itself binds is still there when the program's own binding goes.
 fn is_builtin(name: &str) -> bool {
     const BUILTINS: &[&str] = &[
-        "abs", "aiter", "all", "anext", "any", "ascii", "bin", "bool", "breakpoint", "bytearray", "bytes", "callable",
-        "chr", "classmethod", "compile", "complex", "copyright", "credits", "delattr", "dict", "dir", "divmod",
-        "enumerate", "eval", "exec", "exit", "filter", "float", "format", "frozenset", "getattr", "globals", "hasattr",
-        "hash", "help", "hex", "id", "input", "int", "isinstance", "issubclass", "iter", "len", "license", "list",
-        "locals", "map", "max", "memoryview", "min", "next", "object", "oct", "open", "ord", "pow", "print", "property",
-        "quit", "range", "repr", "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum",
-        "super", "tuple", "type", "vars", "zip",
+        "abs",
+        "aiter",
+        "all",
+        "anext",
+        "any",
+        "ascii",
+        "bin",
+        "bool",
+        "breakpoint",
+        "bytearray",
+        "bytes",
+        "callable",
+        "chr",
+        "classmethod",
+        "compile",
+        "complex",
+        "copyright",
+        "credits",
+        "delattr",
+        "dict",
+        "dir",
+        "divmod",
+        "enumerate",
+        "eval",
+        "exec",
+        "exit",
+        "filter",
+        "float",
+        "format",
+        "frozenset",
+        "getattr",
+        "globals",
+        "hasattr",
+        "hash",
+        "help",
+        "hex",
+        "id",
+        "input",
+        "int",
+        "isinstance",
+        "issubclass",
+        "iter",
+        "len",
+        "license",
+        "list",
+        "locals",
+        "map",
+        "max",
+        "memoryview",
+        "min",
+        "next",
+        "object",
+        "oct",
+        "open",
+        "ord",
+        "pow",
+        "print",
+        "property",
+        "quit",
+        "range",
+        "repr",
+        "reversed",
+        "round",
+        "set",
+        "setattr",
+        "slice",
+        "sorted",
+        "staticmethod",
+        "str",
+        "sum",
+        "super",
+        "tuple",
+        "type",
+        "vars",
+        "zip",
     ];
     let exception = name.chars().next().is_some_and(char::is_uppercase)
         && ["Error", "Exception", "Warning", "Exit", "Interrupt", "Iteration", "Ellipsis", "NotImplemented"]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::certificate::{self, Certificate};
 use super::halving::{self, Halving};
 use super::machine::{Answer, Ask, Machine, Set, Step};
-use super::progression::{HardEdges, Probe, Problem, Progression};
+use super::progression::{Closures as _, HardEdges, Probe, Problem, Progression};
 use super::removals::StatementRemovals;
 use super::sweep::Sweep;
 use crate::candidate::Candidate;
@@ -157,13 +157,8 @@ impl Reducer {
         &self.certificate
     }
 
-    /// The next question; `None` at the end.
-    pub fn next(&mut self) -> Option<Question> {
-        self.next_with_estimate().map(|(question, _)| question)
-    }
-
-    /// The next question with the probability that its answer is `same`.
-    pub fn next_with_estimate(&mut self) -> Option<(Question, f64)> {
+    /// The next question with the probability that its answer is `same`; `None` at the end.
+    pub fn next_question(&mut self) -> Option<(Question, f64)> {
         loop {
             if let Some((_, question, expect)) = &self.open {
                 return Some((question.clone(), *expect));
@@ -261,7 +256,9 @@ impl Reducer {
     /// What a question takes away, in words.
     fn what(&self, keep: &Set) -> String {
         match &self.stage {
-            Stage::Slice { base, .. } => format!("keeps {} of {} statements", keep.len(), base.program.statements().len()),
+            Stage::Slice { base, .. } => {
+                format!("keeps {} of {} statements", keep.len(), base.program.statements().len())
+            }
             Stage::Structure { proposals, machine, .. } => {
                 let new = keep.difference(machine.applied());
                 let first = new.iter().next().and_then(|at| proposals.get(at)).map_or("", |one| one.label.as_str());

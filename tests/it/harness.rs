@@ -69,9 +69,10 @@ fn installed() -> (Vec<PathBuf>, Vec<u32>) {
     for minor in MINORS {
         let wanted = format!("3.{minor}.");
         // A name on PATH may be a stand-in that starts nothing: what counts is what answers.
-        let python = folders.iter().map(|folder| folder.join(format!("python3.{minor}"))).find(|python| {
-            python.is_file() && version(python).is_some_and(|version| version.starts_with(&wanted))
-        });
+        let python = folders
+            .iter()
+            .map(|folder| folder.join(format!("python3.{minor}")))
+            .find(|python| python.is_file() && version(python).is_some_and(|version| version.starts_with(&wanted)));
         match python {
             Some(python) => found.push(python),
             None => missing.push(minor),

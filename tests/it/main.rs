@@ -1,4 +1,9 @@
 //! The integration tests, one binary.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test; what is printed shows how it went"
+)]
 
 mod case;
 mod corpus;

@@ -144,7 +144,6 @@ fn code_of(text: &str) -> String {
 }
 
 #[test]
-#[allow(clippy::print_stdout)]
 fn deleting_any_statement_of_real_code_leaves_code_that_parses_and_nothing_else_changed() {
     let files: Vec<PathBuf> = folders().iter().flat_map(|folder| python_files(folder)).collect();
     assert!(files.len() > 2_000, "only {} files found", files.len());
