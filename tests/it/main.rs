@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod bad_input;
 mod case;
 mod corpus;
 mod passes;
