@@ -36,7 +36,7 @@ pub enum Record {
         evidence: serde_json::Value,
     },
     /// A finished trial.
-    Trial(TrialRecord),
+    Trial(Box<TrialRecord>),
     /// A new smallest candidate that fails the same way.
     Best {
         /// Which.
@@ -183,7 +183,7 @@ impl Ledger {
     /// The trials, in the order in which they ended.
     pub fn trials(&self) -> impl Iterator<Item = &TrialRecord> {
         self.records.iter().filter_map(|record| match record {
-            Record::Trial(trial) => Some(trial),
+            Record::Trial(trial) => Some(trial.as_ref()),
             _ => None,
         })
     }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     fn trial(number: u64, verdict: Verdict) -> Record {
-        Record::Trial(TrialRecord {
+        Record::Trial(Box::new(TrialRecord {
             trial: number,
             candidate: CandidateId("c".to_owned() + &number.to_string()),
             setting: "pinned".to_owned(),
@@ -251,7 +251,7 @@ mod tests {
             at: 0.0,
             statements: 1,
             tokens: 2,
-        })
+        }))
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod bad_input;
 mod case;
 mod corpus;
+mod harness;
 mod passes;
 mod program;
 mod search;
