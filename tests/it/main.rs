@@ -5,6 +5,7 @@
     reason = "what fails here fails a test; what is printed shows how it went"
 )]
 
+mod bad_input;
 mod case;
 mod corpus;
 mod harness;
