@@ -116,8 +116,7 @@ impl Ledger {
     pub fn create(path: &Path, case: &str) -> Result<Self, LedgerError> {
         let fail = |source| LedgerError::File { path: path.to_owned(), source };
         let file = File::create(path).map_err(fail)?;
-        let mut ledger =
-            Self { path: path.to_owned(), file, records: Vec::new(), known: BTreeMap::new(), resumed: 0 };
+        let mut ledger = Self { path: path.to_owned(), file, records: Vec::new(), known: BTreeMap::new(), resumed: 0 };
         ledger.append(Record::Case {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),

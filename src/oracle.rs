@@ -154,7 +154,14 @@ pub struct Oracle {
 
 impl Oracle {
     /// An oracle over a server, writing to a ledger; the first trial gets the number behind those recorded.
-    pub fn new(pool: Pool, ledger: Ledger, original: Arc<Program>, setting: Setting, bounds: Bounds, begun: Instant) -> Self {
+    pub fn new(
+        pool: Pool,
+        ledger: Ledger,
+        original: Arc<Program>,
+        setting: Setting,
+        bounds: Bounds,
+        begun: Instant,
+    ) -> Self {
         let next = ledger.trials().map(|trial| trial.trial).max().unwrap_or(0);
         let runs = ledger.trials().count() as u64;
         Self {
@@ -291,7 +298,13 @@ impl Oracle {
     }
 
     fn start(&mut self, question: Question) -> Result<(), OracleError> {
-        let request = self.request(&question.candidate, self.setting.mode, self.setting.pins, Observe::default(), self.setting.timeout)?;
+        let request = self.request(
+            &question.candidate,
+            self.setting.mode,
+            self.setting.pins,
+            Observe::default(),
+            self.setting.timeout,
+        )?;
         let id = self.number();
         let at = self.now();
         self.pool.submit(id, &request)?;

@@ -93,10 +93,7 @@ impl Spawn {
         I: IntoIterator<Item = S>,
         S: Into<OsString>,
     {
-        Self {
-            argv: argv.into_iter().map(Into::into).collect(),
-            ..Self::default()
-        }
+        Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     fn name(&self) -> String {
@@ -131,10 +128,7 @@ pub fn run(spawn: &Spawn, timeout: Duration) -> Result<Output, ProcessError> {
     let mut stdout = tempfile::tempfile().map_err(fail)?;
     let mut stderr = tempfile::tempfile().map_err(fail)?;
     let mut command = spawn.command();
-    command
-        .stdin(Stdio::null())
-        .stdout(stdout.try_clone().map_err(fail)?)
-        .stderr(stderr.try_clone().map_err(fail)?);
+    command.stdin(Stdio::null()).stdout(stdout.try_clone().map_err(fail)?).stderr(stderr.try_clone().map_err(fail)?);
     let mut child = spawn.start(command)?;
     let end = match child.wait_until(Instant::now() + timeout) {
         Some(end) => end,
@@ -264,7 +258,8 @@ mod tests {
     fn a_child_that_ignores_sigterm_is_killed_after_the_grace_period() {
         let begin = Instant::now();
         let output =
-            run(&Spawn::new(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]), Duration::from_millis(100)).unwrap();
+            run(&Spawn::new(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]), Duration::from_millis(100))
+                .unwrap();
         assert_eq!(output.end, End::TimedOut);
         assert!(begin.elapsed() < Duration::from_secs(5));
     }

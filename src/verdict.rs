@@ -168,13 +168,10 @@ pub fn judge_without(outcome: &Outcome) -> Verdict {
         TrialEnd::Exited(0) => Verdict::Clean,
         TrialEnd::Exited(code) => Verdict::Invalid { error: format!("exit status {code}"), missing: None, at: None },
         TrialEnd::Signaled(9) => Verdict::Unresolved { cause: Cause::OutOfMemory },
-        TrialEnd::Signaled(signal) => Verdict::Other {
-            failure: format!("ended by signal {signal}"),
-            differs: Difference::Failure,
-        },
-        TrialEnd::TimedOut | TrialEnd::Dropped | TrialEnd::Lost => {
-            Verdict::Unresolved { cause: Cause::LostWorker }
+        TrialEnd::Signaled(signal) => {
+            Verdict::Other { failure: format!("ended by signal {signal}"), differs: Difference::Failure }
         }
+        TrialEnd::TimedOut | TrialEnd::Dropped | TrialEnd::Lost => Verdict::Unresolved { cause: Cause::LostWorker },
     }
 }
 
@@ -268,13 +265,7 @@ mod tests {
     use super::*;
 
     fn offence(value: &str, limit: &str, sample: Option<i64>) -> Offence {
-        Offence {
-            kind: "above".into(),
-            value: Some(value.into()),
-            limit: Some(limit.into()),
-            position: None,
-            sample,
-        }
+        Offence { kind: "above".into(), value: Some(value.into()), limit: Some(limit.into()), position: None, sample }
     }
 
     #[test]

@@ -176,8 +176,22 @@ fn documents_name_only_files_that_exist() {
 #[test]
 fn the_top_level_holds_only_what_it_should() {
     let allowed: BTreeSet<&str> = [
-        ".ci", ".git", ".gitignore", "CHANGELOG.md", "Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "clippy.toml",
-        "corpus", "docs", "rustfmt.toml", "src", "strategies", "target", "tests",
+        ".ci",
+        ".git",
+        ".gitignore",
+        "CHANGELOG.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE",
+        "README.md",
+        "clippy.toml",
+        "corpus",
+        "docs",
+        "rustfmt.toml",
+        "src",
+        "strategies",
+        "target",
+        "tests",
     ]
     .into();
     for entry in fs::read_dir(root()).unwrap() {

@@ -79,7 +79,11 @@ fn roots(invocation: &Invocation) -> Vec<String> {
     let mut roots = Vec::new();
     if let CaseProgram::Script(script) = &invocation.program {
         let folder = Path::new(script).parent().map(|parent| parent.to_string_lossy().into_owned());
-        let parts: Vec<String> = [Some(workdir.clone()), folder].into_iter().flatten().filter(|part| !part.is_empty() && part != ".").collect();
+        let parts: Vec<String> = [Some(workdir.clone()), folder]
+            .into_iter()
+            .flatten()
+            .filter(|part| !part.is_empty() && part != ".")
+            .collect();
         roots.push(parts.join("/"));
     } else {
         roots.push(workdir);

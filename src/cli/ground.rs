@@ -89,7 +89,8 @@ fn follow(case: &Case, surroundings: &Surroundings) -> Result<Invocation, Ground
         Resolved::Static(invocation) => Ok(invocation),
         Resolved::Spy(spy) => {
             let folder = tempfile::tempdir().map_err(|error| GroundError::Spy(error.to_string()))?;
-            let spawn = spy.prepare(folder.path(), surroundings).map_err(|error| GroundError::Spy(error.to_string()))?;
+            let spawn =
+                spy.prepare(folder.path(), surroundings).map_err(|error| GroundError::Spy(error.to_string()))?;
             let _output = process::run(&spawn, SPY)?;
             Ok(spy.read(folder.path(), case, surroundings)?)
         }

@@ -93,7 +93,8 @@ fn write(path: &Path, command: &str, signature: &Signature) -> Result<(), ExitCo
         expect.push(format!("  kernel: {}", quote(function)));
     }
     if !expect.is_empty() {
-        text += "\n# The failure that is to be kept. Shapes decide which kernel fires: leave `kernel` out if it moves.\n";
+        text +=
+            "\n# The failure that is to be kept. Shapes decide which kernel fires: leave `kernel` out if it moves.\n";
         text += &format!("# expect:\n# {}\n", expect.join("\n# "));
     }
     text += "

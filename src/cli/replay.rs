@@ -72,6 +72,7 @@ fn read_report(bundle: &Path) -> Result<(Value, Signature), ExitCode> {
     let bytes = fs::read(&path).map_err(|error| refuse(&format!("report.json: {error}")))?;
     let report: Value = serde_json::from_slice(&bytes).map_err(|error| refuse(&format!("report.json: {error}")))?;
     let signature = report.get("signature").cloned().unwrap_or_default();
-    let signature = serde_json::from_value(signature).map_err(|error| refuse(&format!("report.json: signature: {error}")))?;
+    let signature =
+        serde_json::from_value(signature).map_err(|error| refuse(&format!("report.json: signature: {error}")))?;
     Ok((report, signature))
 }

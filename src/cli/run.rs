@@ -125,7 +125,9 @@ fn reduce(args: &ReduceArgs) -> ExitCode {
     match result {
         Ok(bundle) => {
             if args.output.json {
-                print(&serde_json::json!({ "event": "end", "bundle": bundle.out, "report": bundle.report }).to_string());
+                print(
+                    &serde_json::json!({ "event": "end", "bundle": bundle.out, "report": bundle.report }).to_string(),
+                );
             } else {
                 screen::bundle(&bundle, args.print_diff);
             }
@@ -165,9 +167,7 @@ fn run_check(args: &CheckArgs) -> ExitCode {
 /// Reads a case and finds what it stands on; says what is wrong otherwise.
 pub(super) fn open(path: &Path, running: &RunningArgs, output: &OutputArgs) -> Result<Ground, ExitCode> {
     let quiet = output.quiet || output.json;
-    ground::read_case(path, running)
-        .and_then(|case| ground::stand_on(case, quiet))
-        .map_err(|error| refuse(&error))
+    ground::read_case(path, running).and_then(|case| ground::stand_on(case, quiet)).map_err(|error| refuse(&error))
 }
 
 /// Says why there is no ground to run on.

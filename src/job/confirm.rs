@@ -28,7 +28,12 @@ const EXTRA_RUNS: u64 = 40;
 ///
 /// # Errors
 /// When a server or the ledger fails.
-pub fn run(session: &mut Session<'_>, found: &Found, target: &Target, reducer: &Reducer) -> Result<Confirmed, JobError> {
+pub fn run(
+    session: &mut Session<'_>,
+    found: &Found,
+    target: &Target,
+    reducer: &Reducer,
+) -> Result<Confirmed, JobError> {
     session.oracle.extend(EXTRA_TIME, EXTRA_RUNS);
     session.say("confirm", "cold runs of the final files");
     let candidate = reducer.best();

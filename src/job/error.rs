@@ -94,10 +94,13 @@ impl JobError {
                 "a failure that needs a certain seed: set `seed:` in crash.yaml".into(),
             ],
             Self::TooRare { .. } => vec![
-                "pin what varies: `seed:`, `num_workers: 0`, `launch_blocking: true`, or an `env:` of the program".into(),
+                "pin what varies: `seed:`, `num_workers: 0`, `launch_blocking: true`, or an `env:` of the program"
+                    .into(),
             ],
             Self::OtherFailure { .. } => vec!["change `expect:` in crash.yaml, or leave it out".into()],
-            Self::Long { .. } => vec!["raise `limits: {time: ...}` or start from a later checkpoint of the program".into()],
+            Self::Long { .. } => {
+                vec!["raise `limits: {time: ...}` or start from a later checkpoint of the program".into()]
+            }
             Self::Occupied { .. } => {
                 vec!["`--resume` goes on from its ledger, `--force` replaces it, `--out DIR` goes elsewhere".into()]
             }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::bundle::{self, Bundle, repro, Confirmed, Contents, Outcome as BundleOutcome};
+use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome, repro};
 use crate::evidence::{Found, Ground};
 use crate::ledger::{Ledger, LedgerError, Record};
 use crate::oracle::{Setting, Stop};
@@ -145,8 +145,8 @@ pub fn first(ground: Ground, options: Options, observer: Observer<'_>) -> Result
 /// When there is nothing to reduce or something of ours fails; a limit or an interruption is an outcome, not an error.
 pub fn run(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Bundle, JobError> {
     let begun = Instant::now();
-    let out = std::path::absolute(&options.out)
-        .map_err(|source| JobError::File { path: options.out.clone(), source })?;
+    let out =
+        std::path::absolute(&options.out).map_err(|source| JobError::File { path: options.out.clone(), source })?;
     let options = Options { out: out.clone(), ..options };
     let ledger = open_ledger(&ground, &options)?;
     let evidence = ledger.evidence().cloned().and_then(|value| serde_json::from_value::<Found>(value).ok());
@@ -299,8 +299,13 @@ fn identity(ground: &Ground, options: &Options) -> String {
     let Ground { case, invocation, python, device, .. } = ground;
     let text = format!(
         "{:?}|{:?}|{}|{:?}|{:?}|{:?}|{:?}",
-        invocation, case.setting.env, python.executable.display(), device, case.setting.pins,
-        options.level, options.certify,
+        invocation,
+        case.setting.env,
+        python.executable.display(),
+        device,
+        case.setting.pins,
+        options.level,
+        options.certify,
     );
     blake3::hash(text.as_bytes()).to_hex().as_str()[..24].to_owned()
 }

@@ -27,7 +27,8 @@ const TRACE_PATIENCE: u32 = 10;
 pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     let wanted = session.wanted_pins();
     session.say("preflight", "the program as given, in a fresh interpreter");
-    let first = session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
+    let first =
+        session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
     let mut seen = verdict::seen(&first);
     if first.end == TrialEnd::TimedOut {
         return Err(JobError::NotReproduced { seen: session.timed_out(&first) });
@@ -133,11 +134,15 @@ fn find_a_way(
         (Pins { seed: None, ..pins }, "seed: fixed seeds"),
     ];
     let cold = |session: &mut Session<'_>, pins: Pins, mode: Mode| -> Result<Option<Outcome>, JobError> {
-        let outcome = session.look(&session.setting("preflight", mode, pins, session.cold_timeout(timeout)), INVENTORY)?;
+        let outcome =
+            session.look(&session.setting("preflight", mode, pins, session.cold_timeout(timeout)), INVENTORY)?;
         Ok(agrees(verdict::seen(&outcome).as_ref(), Some(wanted)).then_some(outcome))
     };
     if let Some(outcome) = cold(session, pins, Mode::Exec)? {
-        hidden.push("fork: a process forked from a server with torch imported changes the failure; each trial starts cold".into());
+        hidden.push(
+            "fork: a process forked from a server with torch imported changes the failure; each trial starts cold"
+                .into(),
+        );
         return Ok(Way { mode: Mode::Exec, pins, outcome });
     }
     for (fewer, name) in without {
@@ -202,7 +207,8 @@ fn count(
 ) -> Result<(u32, u32), JobError> {
     let mut hits = 0;
     for _ in 0..runs {
-        let outcome = session.look(&session.setting("repeat", mode, pins, session.cold_timeout(timeout)), Observe::default())?;
+        let outcome =
+            session.look(&session.setting("repeat", mode, pins, session.cold_timeout(timeout)), Observe::default())?;
         hits += u32::from(agrees(verdict::seen(&outcome).as_ref(), Some(wanted)));
     }
     Ok((hits, runs))
@@ -217,9 +223,7 @@ fn agrees(one: Option<&Seen>, other: Option<&Seen>) -> bool {
 fn refuse_python_errors(outcome: &Outcome) -> Result<(), JobError> {
     let Some(exception) = outcome.report.as_ref().and_then(|report| report.exception.as_ref()) else { return Ok(()) };
     if let Some(syntax) = &exception.syntax {
-        return Err(JobError::NotReproduced {
-            seen: format!("{}:{}: {}", syntax.file, syntax.line, syntax.message),
-        });
+        return Err(JobError::NotReproduced { seen: format!("{}:{}: {}", syntax.file, syntax.line, syntax.message) });
     }
     Err(JobError::NotReproduced { seen: describe(outcome) })
 }
@@ -232,7 +236,8 @@ pub fn describe(outcome: &Outcome) -> String {
     }
     match (exception, outcome.end) {
         (Some(exception), _) => {
-            let at = exception.frames.last().map_or_else(String::new, |frame| format!(" ({}:{})", frame.file, frame.line));
+            let at =
+                exception.frames.last().map_or_else(String::new, |frame| format!(" ({}:{})", frame.file, frame.line));
             format!("{}{at}", verdict::one_line(&exception.kind, &exception.message))
         }
         (None, TrialEnd::Exited(code)) => format!("no device-side failure, exit status {code}"),

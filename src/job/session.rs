@@ -50,14 +50,21 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the scratch folder, the server or the ledger fail.
-    pub fn open(ground: Ground, options: Options, ledger: Ledger, begun: Instant, observer: Observer<'a>) -> Result<Self, JobError> {
-        let scratch = tempfile::Builder::new().prefix("reduce-").tempdir().map_err(|source| JobError::File {
-            path: std::env::temp_dir(),
-            source,
-        })?;
+    pub fn open(
+        ground: Ground,
+        options: Options,
+        ledger: Ledger,
+        begun: Instant,
+        observer: Observer<'a>,
+    ) -> Result<Self, JobError> {
+        let scratch = tempfile::Builder::new()
+            .prefix("reduce-")
+            .tempdir()
+            .map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
         let harness = harness::install(&scratch.path().join("harness")).map_err(JobError::Harness)?;
         let catalog = harness.join("catalog.json");
-        std::fs::write(&catalog, Catalog::embedded().json()).map_err(|source| JobError::File { path: catalog, source })?;
+        std::fs::write(&catalog, Catalog::embedded().json())
+            .map_err(|source| JobError::File { path: catalog, source })?;
         let time_limit = options.limit_time.or(ground.case.limits.time).unwrap_or(TIME_LIMIT);
         let bounds = Bounds {
             deadline: begun + time_limit,
@@ -67,12 +74,8 @@ impl<'a> Session<'a> {
         let original = Arc::new(Program::parse(&SourceTree::default())?);
         let spec = pool_spec(&ground, &options, scratch.path(), &harness, Vec::new(), None);
         let pool = Pool::start(spec)?;
-        let setting = Setting {
-            name: "pinned".to_owned(),
-            mode: Mode::Fork,
-            pins: Pins::NONE,
-            timeout: Duration::from_secs(60),
-        };
+        let setting =
+            Setting { name: "pinned".to_owned(), mode: Mode::Fork, pins: Pins::NONE, timeout: Duration::from_secs(60) };
         let oracle = Oracle::new(pool, ledger, Arc::clone(&original), setting, bounds, begun);
         Ok(Self { ground, options, oracle, original, begun, observer, scratch, harness, time_limit })
     }
@@ -85,11 +88,7 @@ impl<'a> Session<'a> {
     /// The pins that the case asks for.
     pub fn wanted_pins(&self) -> Pins {
         let pins = self.ground.case.setting.pins;
-        Pins {
-            launch_blocking: pins.launch_blocking,
-            seed: pins.seed.map(u64::from),
-            num_workers: pins.num_workers,
-        }
+        Pins { launch_blocking: pins.launch_blocking, seed: pins.seed.map(u64::from), num_workers: pins.num_workers }
     }
 
     /// A setting by its parts.
@@ -263,7 +262,8 @@ impl<'a> Session<'a> {
         spec.workdir = workdir.to_owned();
         spec.program = program;
         spec.scratch = self.scratch.path().join("cold");
-        std::fs::create_dir_all(&spec.scratch).map_err(|source| JobError::File { path: spec.scratch.clone(), source })?;
+        std::fs::create_dir_all(&spec.scratch)
+            .map_err(|source| JobError::File { path: spec.scratch.clone(), source })?;
         Ok(Pool::start(spec)?)
     }
 }

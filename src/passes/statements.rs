@@ -90,7 +90,6 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::super::check;
@@ -98,7 +97,11 @@ mod tests {
 
     #[test]
     fn effects_steps_and_blocks_go_and_what_alone_binds_a_name_stays() {
-        check::all(&Statements, "x = f()\nx = g(x)\nlog.info(x)\nfor i in x:\n    pass\ny = h(x)\n", "x = f()\ny = h(x)\n");
+        check::all(
+            &Statements,
+            "x = f()\nx = g(x)\nlog.info(x)\nfor i in x:\n    pass\ny = h(x)\n",
+            "x = f()\ny = h(x)\n",
+        );
         check::nothing(&Statements, "p.add_argument('--lr')\nsuper().__init__()\nrows.append(1)\nx = f()\n");
     }
 }

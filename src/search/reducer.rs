@@ -16,7 +16,7 @@ use crate::candidate::Candidate;
 use crate::oracle::Question;
 use crate::passes::{Facts, Proposal, combine};
 use crate::plan::Plan;
-use crate::program::{Graph, Missing as MissingKind, Observed, Program, SourceTree, StmtId, StmtSet, Strength};
+use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, SourceTree, StmtId, StmtSet, Strength};
 use crate::trial::{Frame, Missing};
 use crate::verdict::Verdict;
 
@@ -49,9 +49,24 @@ struct Incumbent {
 
 #[derive(Clone)]
 enum Stage {
-    Slice { base: Arc<Incumbent>, graph: Arc<Graph>, machine: Box<Progression<HardEdges>>, misses: u32 },
-    Structure { index: usize, until: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
-    Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>> },
+    Slice {
+        base: Arc<Incumbent>,
+        graph: Arc<Graph>,
+        machine: Box<Progression<HardEdges>>,
+        misses: u32,
+    },
+    Structure {
+        index: usize,
+        until: usize,
+        base: Arc<Incumbent>,
+        proposals: Arc<Vec<Proposal>>,
+        machine: Box<Halving>,
+        runs: u32,
+    },
+    Sweep {
+        base: Arc<Incumbent>,
+        machine: Box<Sweep<StatementRemovals>>,
+    },
     Done,
 }
 
@@ -160,12 +175,8 @@ impl Reducer {
                 Some(incumbent) if incumbent.candidate.id == self.best.candidate.id => self.answer(&Answer::Hit),
                 Some(incumbent) => {
                     let (phase, pass) = self.names(ask.why);
-                    let question = Question {
-                        candidate: incumbent.candidate.clone(),
-                        size: incumbent.size,
-                        phase,
-                        pass,
-                    };
+                    let question =
+                        Question { candidate: incumbent.candidate.clone(), size: incumbent.size, phase, pass };
                     self.open = Some((Arc::new(incumbent), question, ask.expect));
                 }
                 // Text that does not parse cannot fail in the right way: no run.
@@ -346,11 +357,20 @@ impl Reducer {
     fn sweep(&self) -> Stage {
         let base = Arc::clone(&self.best);
         let facts = self.facts();
-        let failing = facts.crash.last().copied();
-        let removals = StatementRemovals::new(&base.program, failing, &self.ran_before(&facts));
+        let removals = StatementRemovals::new(&base.program, self.ran(facts));
         let present = Set::full(base.program.statements().len());
         let machine = Sweep::new(present, removals, self.ground.certify);
         Stage::Sweep { base, machine: Box::new(machine) }
+    }
+
+    /// What the run showed of the best; nothing where its failing statement is not known.
+    fn ran(&self, facts: Facts) -> Ran {
+        let Ground { original, observed, .. } = &*self.ground;
+        let failing = facts.crash.last().and_then(|failing| self.best.program.origin(*failing));
+        if failing.and_then(|origin| original.at_origin(&origin)).as_ref() != observed.crash.last() {
+            return Ran::default();
+        }
+        Ran { before: self.ran_before(&facts), crash: facts.crash, argv: facts.argv }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.
