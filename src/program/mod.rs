@@ -24,7 +24,7 @@ mod source;
 mod statement;
 mod walk;
 
-pub use certain::SureReads;
+pub use certain::{Certain, Ran};
 pub use encoding::Encoding;
 pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
 pub use names::Names;

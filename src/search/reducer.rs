@@ -17,7 +17,7 @@ use crate::oracle::Question;
 use crate::passes::{Facts, Proposal, combine};
 use crate::plan::Plan;
 use crate::program::{
-    Graph, Missing as MissingKind, Need, Observed, Program, Provenance, SourceTree, StmtId, StmtSet, Strength,
+    Graph, Missing as MissingKind, Need, Observed, Program, Provenance, Ran, SourceTree, StmtId, StmtSet, Strength,
 };
 use crate::trial::{Frame, Missing};
 use crate::verdict::Verdict;
@@ -401,8 +401,7 @@ impl Reducer {
     fn sweep(&self) -> Stage {
         let base = Arc::clone(&self.best);
         let facts = self.facts();
-        let failing = facts.crash.last().copied();
-        let removals = StatementRemovals::new(&base.program, failing, &self.ran_before(&facts));
+        let removals = StatementRemovals::new(&base.program, self.ran(facts));
         let present = Set::full(base.program.statements().len());
         let machine = Sweep::new(present, removals, self.ground.certify);
         let observed = self.observed();
@@ -415,6 +414,16 @@ impl Reducer {
             asked: false,
         };
         Stage::Sweep { base, machine: Box::new(machine), cascade: Box::new(cascade) }
+    }
+
+    /// What the run showed of the best; nothing where its failing statement is not known.
+    fn ran(&self, facts: Facts) -> Ran {
+        let Ground { original, observed, .. } = &*self.ground;
+        let failing = facts.crash.last().and_then(|failing| self.best.program.origin(*failing));
+        if failing.and_then(|origin| original.at_origin(&origin)).as_ref() != observed.crash.last() {
+            return Ran::default();
+        }
+        Ran { before: self.ran_before(&facts), crash: facts.crash, argv: facts.argv }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.

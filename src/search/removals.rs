@@ -1,14 +1,14 @@
 //! The ways to do without a statement: alone, and together with the later readers of the names that it alone binds.
 //!
-//! Invariant: a removal is called certain only if the failing statement goes with it, or a statement that ran before the
-//! failure is sure to read a name that is then bound nowhere; everything else costs a run.
+//! Invariant: a removal is called certain only if the program is certain not to come to the failure then (`Certain`);
+//! everything else costs a run.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::machine::Set;
 use super::sweep::{Removal, Removals};
-use crate::program::{Names, Program, StmtId, SureReads};
+use crate::program::{Certain, Names, Program, Ran};
 
 /// The removals of one program's statements.
 #[derive(Clone, Debug)]
@@ -19,15 +19,16 @@ pub struct StatementRemovals {
 #[derive(Debug)]
 struct Ground {
     program: Arc<Program>,
-    sure: SureReads,
-    failing: Option<usize>,
+    certain: Certain,
+    /// What was asked before: a sweep asks the same again after each answer.
+    known: Mutex<HashMap<Set, bool>>,
     /// For each statement: itself with what stands in it, and its later readers with what stands in them.
     table: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
 impl StatementRemovals {
-    /// The removals of a program whose failing statement is `failing`; `before` are the statements that ran before it.
-    pub fn new(program: &Arc<Program>, failing: Option<StmtId>, before: &BTreeSet<StmtId>) -> Self {
+    /// The removals of a program that ran so.
+    pub fn new(program: &Arc<Program>, ran: Ran) -> Self {
         let names = Names::of(program);
         let count = program.statements().len();
         let mut inside: Vec<Vec<usize>> = (0..count).map(|at| vec![at]).collect();
@@ -46,24 +47,22 @@ impl StatementRemovals {
                 (own, readers.into_iter().collect())
             })
             .collect();
-        let ground = Ground {
-            program: Arc::clone(program),
-            sure: SureReads::of(program, before),
-            failing: failing.map(StmtId::index),
-            table,
-        };
+        let ground =
+            Ground { program: Arc::clone(program), certain: Certain::of(program, ran), known: Mutex::default(), table };
         Self { ground: Arc::new(ground) }
     }
 
     fn certain(&self, drop: &Set, present: &Set) -> bool {
-        let Ground { program, sure, failing, .. } = &*self.ground;
-        if failing.is_some_and(|failing| drop.contains(failing)) {
-            return true;
+        let Ground { program, certain, known, .. } = &*self.ground;
+        let keep = present.difference(drop);
+        if let Some(&known) = known.lock().unwrap_or_else(PoisonError::into_inner).get(&keep) {
+            return known;
         }
         // What went before is gone as well.
-        let gone = (0..present.universe()).filter(|at| drop.contains(*at) || !present.contains(*at));
-        let gone: BTreeSet<StmtId> = gone.filter_map(|at| program.statements().get(at)).map(|one| one.id).collect();
-        sure.fail_without(program, &gone)
+        let gone = program.statements().iter().map(|one| one.id).filter(|id| !keep.contains(id.index()));
+        let is_certain = certain.fail_without(program, &gone.collect());
+        known.lock().unwrap_or_else(PoisonError::into_inner).insert(keep, is_certain);
+        is_certain
     }
 }
 
@@ -86,13 +85,14 @@ impl Removals for StatementRemovals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::SourceTree;
+    use crate::program::{SourceTree, StmtId};
 
     fn removals(text: &str, failing: u32, before: &[u32]) -> (StatementRemovals, Set) {
         let program = Arc::new(Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap());
         let before = before.iter().map(|at| StmtId(*at)).collect();
         let count = program.statements().len();
-        (StatementRemovals::new(&program, Some(StmtId(failing)), &before), Set::full(count))
+        let ran = Ran { before, crash: vec![StmtId(failing)], argv: Vec::new() };
+        (StatementRemovals::new(&program, ran), Set::full(count))
     }
 
     #[test]

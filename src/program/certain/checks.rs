@@ -1,0 +1,235 @@
+//! Which sure events raise once some statements are gone.
+//!
+//! Invariant: a fault is reported only where Python itself, or a call of the library that is listed, refuses the value. Must
+//! not decide whether the event comes before the failure.
+
+use super::super::names::arguments;
+use super::super::python::{Expr, ExprContext, Stmt, ast};
+use super::super::{Program, StmtId, StmtKind};
+use super::kinds::{At, Kind, Kinds};
+use super::library;
+use super::options;
+use super::sure::{Act, Event};
+
+/// What an event raises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Attribute,
+    Type,
+}
+
+/// Knows what is left and what ran.
+pub(super) struct Checks<'c, 'p> {
+    pub(super) kinds: &'c Kinds<'p>,
+    /// Whether a statement ran before the failure.
+    pub(super) ran: &'c dyn Fn(StmtId) -> bool,
+    /// Attributes may be set in ways that the text does not show.
+    pub(super) is_dynamic: bool,
+}
+
+impl Checks<'_, '_> {
+    fn program(&self) -> &Program {
+        self.kinds.program
+    }
+
+    /// What an event of a statement raises.
+    pub(super) fn fault(&self, statement: StmtId, event: &Event<'_>) -> Option<Fault> {
+        let at = At { statement, hidden: &event.hidden };
+        let kind = || self.kinds.of(at, event.expression);
+        match event.act {
+            Act::Value => self.value(at, event.expression),
+            Act::Iterate => self.iterated(&kind()),
+            Act::Unpack => match kind() {
+                Kind::None => Some(Fault::Type),
+                Kind::Instance(class) => self.iterated(&Kind::Instance(class)),
+                _ => None,
+            },
+            Act::Enter => (kind() == Kind::None).then_some(Fault::Attribute),
+            Act::Change => (kind() == Kind::None).then_some(Fault::Type),
+        }
+    }
+
+    fn value(&self, at: At<'_>, expression: &Expr) -> Option<Fault> {
+        match expression {
+            Expr::Attribute(attribute) => {
+                let name = attribute.attr.as_str();
+                let is_load = attribute.ctx == ExprContext::Load;
+                match self.kinds.of(at, &attribute.value) {
+                    Kind::None if !name.starts_with("__") => Some(Fault::Attribute),
+                    Kind::Instance(class) | Kind::Class(class) if is_load => {
+                        self.lacks(class, name).then_some(Fault::Attribute)
+                    }
+                    Kind::Options if is_load => {
+                        options::is_undeclared(&self.kinds.left, name).then_some(Fault::Attribute)
+                    }
+                    _ => None,
+                }
+            }
+            Expr::Subscript(subscript) => match self.kinds.of(at, &subscript.value) {
+                Kind::None => Some(Fault::Type),
+                Kind::Instance(class) if subscript.ctx == ExprContext::Load => {
+                    self.lacks_special(class, "__getitem__").then_some(Fault::Type)
+                }
+                _ => None,
+            },
+            Expr::Call(call) => self.call(at, call),
+            Expr::BinOp(node) => {
+                let left = self.kinds.of(at, &node.left) == Kind::None;
+                let right = || self.kinds.of(at, &node.right) == Kind::None;
+                match node.op {
+                    ast::Operator::BitOr => None,
+                    // A text takes anything as its argument.
+                    ast::Operator::Mod => left.then_some(Fault::Type),
+                    _ => (left || right()).then_some(Fault::Type),
+                }
+            }
+            Expr::UnaryOp(node) if node.op != ast::UnaryOp::Not => {
+                (self.kinds.of(at, &node.operand) == Kind::None).then_some(Fault::Type)
+            }
+            Expr::Starred(node) if node.ctx == ExprContext::Load => self.iterated(&self.kinds.of(at, &node.value)),
+            _ => None,
+        }
+    }
+
+    fn call(&self, at: At<'_>, call: &ast::ExprCall) -> Option<Fault> {
+        let first = call.arguments.args.first();
+        match self.kinds.of(at, &call.func) {
+            Kind::None => Some(Fault::Type),
+            Kind::Class(class) => {
+                let given = arguments(call).any(|(_, value)| !value.is_starred_expr())
+                    && call.arguments.keywords.iter().all(|keyword| keyword.arg.is_some());
+                (given && self.lacks_special(class, "__init__") && !self.is_decorated(class)).then_some(Fault::Type)
+            }
+            Kind::Instance(class) if self.kinds.is_module(class) => {
+                let lacks = self.lacks_special(class, "__call__") && self.lacks_special(class, "forward");
+                lacks.then_some(Fault::Type)
+            }
+            Kind::Instance(class) => self.lacks_special(class, "__call__").then_some(Fault::Type),
+            Kind::Library(path) => {
+                let given = self.kinds.of(at, first.filter(|first| !first.is_starred_expr())?);
+                match (path.as_str(), &given) {
+                    (_, Kind::None) => library::refuses_none(&path).then_some(Fault::Type),
+                    ("builtins.len", Kind::Instance(class)) => self.has_no_length(*class).then_some(Fault::Type),
+                    ("builtins.iter" | "builtins.list" | "builtins.enumerate" | "builtins.sorted", given) => {
+                        self.iterated(given)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn iterated(&self, kind: &Kind) -> Option<Fault> {
+        match kind {
+            Kind::None => Some(Fault::Type),
+            Kind::Instance(class) => {
+                let lacks = self.lacks_special(*class, "__iter__") && self.lacks_special(*class, "__getitem__");
+                lacks.then_some(Fault::Type)
+            }
+            Kind::Loader(dataset) => match &**dataset {
+                Kind::None => Some(Fault::Type),
+                Kind::Instance(class) => {
+                    (self.has_no_length(*class) || self.gives_no_items(*class)).then_some(Fault::Type)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// `len` of an instance raises.
+    fn has_no_length(&self, class: StmtId) -> bool {
+        self.lacks_special(class, "__len__") || self.gives_none(class, "__len__")
+    }
+
+    /// The program took items of an instance before the failure, and now cannot, or gets `None`.
+    fn gives_no_items(&self, class: StmtId) -> bool {
+        let Some(scope) = self.kinds.names.scope_in(class) else { return false };
+        let all = self.kinds.names.scopes[scope].bound.get("__getitem__").into_iter().flatten();
+        let took = |def: &StmtId| self.program().children(*def).any(|child| (self.ran)(child.id));
+        let own: Vec<StmtId> = all.copied().filter(took).collect();
+        !own.is_empty() && (self.lacks_special(class, "__getitem__") || self.gives_none(class, "__getitem__"))
+    }
+
+    fn gives_none(&self, class: StmtId, method: &str) -> bool {
+        let known = self.is_known(class) && !self.kinds.left.stores.contains_key(method);
+        let def = self.kinds.member(class, method);
+        known
+            && def.is_some_and(|def| {
+                self.program().statement(def).kind == StmtKind::FunctionDef && self.kinds.result_of(def) == Kind::None
+            })
+    }
+
+    /// A class that has its names from the text alone.
+    fn is_known(&self, class: StmtId) -> bool {
+        !self.is_dynamic && !self.kinds.is_base(class) && self.has_plain_bases(class, 8)
+    }
+
+    fn has_plain_bases(&self, class: StmtId, fuel: u32) -> bool {
+        let Some(fuel) = fuel.checked_sub(1) else { return false };
+        let Some(Stmt::ClassDef(node)) = self.program().node(class) else { return false };
+        let decorators = node.decorator_list.iter();
+        let is_plain = decorators.map(|one| self.kinds.of(At { statement: class, hidden: &[] }, &one.expression));
+        let mut is_plain = is_plain.map(|kind| match kind {
+            Kind::Library(path) | Kind::Made(path) => path == "dataclasses.dataclass",
+            _ => false,
+        });
+        let bases = self.kinds.bases(class);
+        is_plain.all(|is_plain| is_plain)
+            && bases.is_some_and(|bases| {
+                bases.iter().all(|base| match base {
+                    Kind::Library(path) => library::is_plain_base(path),
+                    Kind::Class(base) => self.has_plain_bases(*base, fuel),
+                    _ => false,
+                })
+            })
+    }
+
+    fn is_decorated(&self, class: StmtId) -> bool {
+        matches!(self.program().node(class), Some(Stmt::ClassDef(node)) if !node.decorator_list.is_empty())
+    }
+
+    /// No object of the class has the attribute: nothing that is left sets it anywhere.
+    fn lacks(&self, class: StmtId, name: &str) -> bool {
+        let left = &self.kinds.left;
+        if library::may_have(name) || left.is_open || left.stores.contains_key(name) || !self.is_known(class) {
+            return false;
+        }
+        let mut binders = self.kinds.names.binders_of(name).into_iter().filter(|id| !self.kinds.gone.contains(id));
+        binders.all(|id| self.kinds.class_of(id).is_none())
+    }
+
+    /// The class has no method of this special name, and neither have its bases.
+    fn lacks_special(&self, class: StmtId, name: &str) -> bool {
+        self.is_known(class) && self.kinds.member(class, name).is_none() && !self.kinds.left.stores.contains_key(name)
+    }
+
+    /// A statement assigns a module to an attribute of a module whose own `__init__` never runs.
+    pub(super) fn assigns_too_early(&self, statement: StmtId) -> bool {
+        let Some(Stmt::Assign(assign)) = self.program().node(statement) else { return false };
+        let [Expr::Attribute(target)] = assign.targets.as_slice() else { return false };
+        let Some((class, own)) = self.kinds.names.receiver(statement) else { return false };
+        let Some(def) = self.program().statement(statement).parent else { return false };
+        let is_own = target.value.as_name_expr().is_some_and(|base| base.id.as_str() == own);
+        let init = matches!(self.program().node(def), Some(Stmt::FunctionDef(def)) if def.name.as_str() == "__init__");
+        let bases = self.kinds.bases(class).unwrap_or_default();
+        let is_direct = matches!(bases.as_slice(), [Kind::Library(path)] if library::is_module(path));
+        if !is_own || !init || !is_direct || !self.is_known(class) || self.kinds.class_of(def) != Some(class) {
+            return false;
+        }
+        let inside = |at: StmtId| at == def || self.program().statement(def).contains(at);
+        let mut calls = self.kinds.left.calls.iter().filter(|one| inside(one.at));
+        let initialises = |one: &super::kinds::Call<'_>| {
+            ["super", "__init__"].iter().any(|name| super::kinds::terminal(&one.call.func) == Some(name))
+        };
+        if calls.any(initialises) {
+            return false;
+        }
+        match self.kinds.of(At { statement, hidden: &[] }, &assign.value) {
+            Kind::Made(path) => library::makes_module(&path),
+            Kind::Instance(class) => self.kinds.is_module(class) && self.is_known(class),
+            _ => false,
+        }
+    }
+}

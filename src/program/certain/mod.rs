@@ -1,0 +1,285 @@
+//! Which removals are certain to lose the failure, so that they need no run.
+//!
+//! Owns what is inferred without a run: names, attributes, values that become `None`, options, functions out of reach.
+//! Invariant: it errs on the side of a run. A fault counts only where Python is sure to come to it before the failure, in a
+//! program without handlers; a rule that finds a fault in the program as it is has misread it and is not asked again.
+
+mod checks;
+mod kinds;
+mod library;
+mod live;
+mod names;
+mod options;
+mod sure;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::checks::{Checks, Fault};
+use self::kinds::{At, Kind, Kinds, terminal};
+use self::live::Mentions;
+use self::names::SureReads;
+use super::names::Names;
+use super::python::visitor::{self, Visitor};
+use super::python::{Expr, Stmt};
+use super::{Arm, Program, StmtId, StmtKind};
+
+/// What a run of the program showed.
+#[derive(Clone, Debug, Default)]
+pub struct Ran {
+    /// The statements that ran, for the first time, no later than the failing one.
+    pub before: BTreeSet<StmtId>,
+    /// The statements on the stack at the failure, outermost first; the last one failed.
+    pub crash: Vec<StmtId>,
+    /// The program's arguments.
+    pub argv: Vec<String>,
+}
+
+/// What can be told without a run.
+#[derive(Debug)]
+pub struct Certain {
+    names: Names,
+    ran: Ran,
+    stack: Stack,
+    reads: SureReads,
+    mentions: Mentions,
+    /// Statements that are sure to be come to, if their functions are.
+    sure: BTreeSet<StmtId>,
+    is_caught: bool,
+    is_dynamic: bool,
+    has_open_options: bool,
+    trusts_values: bool,
+    trusts_reach: bool,
+}
+
+impl Certain {
+    /// Collects what the text and the run tell.
+    pub fn of(program: &Program, ran: Ran) -> Self {
+        let names = Names::of(program);
+        let is_caught = has_handlers(program);
+        let stack = Stack::of(program, &ran.crash);
+        let is_sure = |id: &StmtId| !is_caught && is_sure(program, *id, &ran.crash);
+        let sure: BTreeSet<StmtId> = ran.before.iter().copied().filter(is_sure).collect();
+        let reads = SureReads::of(program, &names, &sure, &stack);
+        let mut certain = Self {
+            reads,
+            mentions: Mentions::of(program),
+            is_dynamic: has_words(program, library::DYNAMIC) || is_odd(program),
+            has_open_options: options::is_open(program),
+            trusts_values: true,
+            trusts_reach: true,
+            names,
+            ran,
+            stack,
+            sure,
+            is_caught,
+        };
+        let nothing = BTreeSet::new();
+        let reached = certain.reached(program, &nothing);
+        certain.trusts_reach = certain.is_reachable(program, &reached);
+        certain.trusts_values = !certain.has_fault(program, &nothing, &reached);
+        certain
+    }
+
+    /// Whether the program without `gone` is certain not to come to the failure.
+    pub fn fail_without(&self, program: &Program, gone: &BTreeSet<StmtId>) -> bool {
+        if self.ran.crash.last().is_some_and(|failing| gone.contains(failing)) {
+            return true;
+        }
+        let reached = self.reached(program, gone);
+        if self.trusts_reach && !self.is_reachable(program, &reached) {
+            return true;
+        }
+        let live = |id: StmtId| live::is_live(program, &reached, id);
+        !self.is_caught
+            && (self.reads.fail_without(program, gone, &live)
+                || self.trusts_values && self.has_fault(program, gone, &reached))
+    }
+
+    fn reached(&self, program: &Program, gone: &BTreeSet<StmtId>) -> BTreeSet<StmtId> {
+        self.mentions.reached(program, &self.names, gone)
+    }
+
+    /// Whether the failing statement can be come to.
+    fn is_reachable(&self, program: &Program, reached: &BTreeSet<StmtId>) -> bool {
+        let failing = self.ran.crash.last();
+        self.is_dynamic || failing.is_none_or(|failing| live::is_live(program, reached, *failing))
+    }
+
+    /// Whether a sure statement raises.
+    fn has_fault(&self, program: &Program, gone: &BTreeSet<StmtId>, reached: &BTreeSet<StmtId>) -> bool {
+        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
+        let ran = |id: StmtId| self.ran.before.contains(&id);
+        let checks = Checks { kinds: &kinds, ran: &ran, is_dynamic: self.is_dynamic };
+        let live = |id: StmtId| !gone.contains(&id) && live::is_live(program, reached, id);
+        self.sure.iter().copied().filter(|id| live(*id)).any(|id| {
+            let Some(node) = program.node(id) else { return false };
+            let ends = |expression: &Expr| self.stack.ends(program, id, expression);
+            let element = |expression: &Expr| self.has_run(program, &kinds, expression);
+            let in_length = program.enclosing_function(id).is_some_and(|def| is_named(program, def, "__len__"));
+            let fault = |event: &sure::Event<'_>| match checks.fault(id, event) {
+                // Python takes a `TypeError` there for an object without a length, in some places.
+                Some(Fault::Type) => !in_length,
+                Some(Fault::Attribute) => true,
+                None if self.has_open_options || event.act != sure::Act::Value => false,
+                None => {
+                    self.parses(&kinds, id, event) && {
+                        options::is_refused(program, &kinds.left, gone, &self.ran.argv)
+                    }
+                }
+            };
+            checks.assigns_too_early(id) || sure::events(node, &ends, &element).iter().any(fault)
+        })
+    }
+
+    /// Whether an event is `parser.parse_args()`.
+    fn parses(&self, kinds: &Kinds<'_>, statement: StmtId, event: &sure::Event<'_>) -> bool {
+        let Expr::Call(call) = event.expression else { return false };
+        terminal(&call.func) == Some("parse_args")
+            && kinds.of(At { statement, hidden: &event.hidden }, event.expression) == Kind::Options
+    }
+
+    /// Whether a part of an expression is the only call of a function that ran.
+    fn has_run(&self, program: &Program, kinds: &Kinds<'_>, expression: &Expr) -> bool {
+        let mut found = false;
+        each_part(expression, &mut |part| {
+            let Expr::Call(call) = part else { return };
+            let Some(name) = terminal(&call.func) else { return };
+            let defs: Vec<StmtId> = self.names.binders_of(name);
+            let [def] = defs.as_slice() else { return };
+            let is_def = program.statement(*def).kind == StmtKind::FunctionDef && is_named(program, *def, name);
+            let ran = program.children(*def).next().is_some_and(|first| self.ran.before.contains(&first.id));
+            found |= is_def && ran && kinds.left.mentions.get(name) == Some(&1);
+        });
+        found
+    }
+}
+
+/// The statements on the stack at the failure, with what each of them called.
+#[derive(Debug, Default)]
+pub(super) struct Stack {
+    next: BTreeMap<StmtId, Option<String>>,
+    /// The functions on the stack.
+    defs: BTreeSet<StmtId>,
+    /// Names of functions of the project that are defined once and bound nowhere else.
+    functions: BTreeSet<String>,
+}
+
+impl Stack {
+    fn of(program: &Program, crash: &[StmtId]) -> Self {
+        let mut stack = Self::default();
+        for (index, id) in crash.iter().enumerate() {
+            let next = crash.get(index + 1).and_then(|next| program.enclosing_function(*next));
+            let name = next.and_then(|def| name_of(program, def)).map(str::to_owned);
+            let known = stack.next.entry(*id).or_insert_with(|| name.clone());
+            if *known != name {
+                *known = None;
+            }
+            stack.defs.extend(program.enclosing_function(*id));
+        }
+        let names = Names::of(program);
+        let defs = program.statements().iter().filter(|one| one.kind == StmtKind::FunctionDef && one.parent.is_none());
+        let found = defs.filter_map(|one| name_of(program, one.id)).filter(|name| names.binders_of(name).len() == 1);
+        stack.functions = found.map(str::to_owned).collect();
+        stack
+    }
+
+    /// Whether the failure may have come from inside an expression of a statement.
+    pub(super) fn ends(&self, program: &Program, statement: StmtId, expression: &Expr) -> bool {
+        let Some(next) = self.next.get(&statement) else { return false };
+        let called = match expression {
+            Expr::Call(call) => terminal(&call.func),
+            _ => None,
+        };
+        if let (Some(next), Some(node)) = (next, program.node(statement)) {
+            let mut shown = false;
+            sure::header(node).into_iter().for_each(|part| {
+                each_part(part, &mut |part| {
+                    shown |= matches!(part, Expr::Call(call) if terminal(&call.func) == Some(next));
+                });
+            });
+            if shown {
+                return called == Some(next);
+            }
+        }
+        match expression {
+            Expr::Call(call) => {
+                // A function of the project would stand on the stack itself.
+                let is_other = call.func.is_name_expr() && called.is_some_and(|name| self.functions.contains(name));
+                !is_other || called == next.as_deref()
+            }
+            Expr::Name(_) | Expr::Attribute(_) | Expr::Tuple(_) | Expr::List(_) | Expr::Starred(_) => false,
+            _ => !expression.is_literal_expr(),
+        }
+    }
+}
+
+fn each_part(expression: &Expr, found: &mut dyn FnMut(&Expr)) {
+    struct Parts<'f>(&'f mut dyn FnMut(&Expr));
+    impl<'a> Visitor<'a> for Parts<'_> {
+        fn visit_expr(&mut self, expression: &'a Expr) {
+            (self.0)(expression);
+            visitor::walk_expr(self, expression);
+        }
+    }
+    Parts(found).visit_expr(expression);
+}
+
+fn name_of(program: &Program, def: StmtId) -> Option<&str> {
+    match program.node(def)? {
+        Stmt::FunctionDef(def) => Some(def.name.as_str()),
+        _ => None,
+    }
+}
+
+fn is_named(program: &Program, def: StmtId, name: &str) -> bool {
+    name_of(program, def) == Some(name)
+}
+
+/// A statement under a condition, or in a method that Python calls in places where it takes an error for an answer, may be
+/// left out once something else is gone.
+fn is_sure(program: &Program, id: StmtId, crash: &[StmtId]) -> bool {
+    let special =
+        ["__init__", "__getitem__", "__call__", "__len__", "__iter__", "__next__", "__enter__", "__post_init__"];
+    let holds_failure = |up: StmtId| crash.last().is_some_and(|failing| program.statement(up).contains(*failing));
+    let mut ups = program.ancestors(id).take_while(|up| program.statement(*up).kind != StmtKind::ClassDef);
+    ups.all(|up| match program.node(up) {
+        Some(Stmt::If(node)) => {
+            let main = matches!(&*node.test, Expr::Compare(test) if test.left.as_name_expr().is_some_and(|left| left.id == *"__name__"));
+            main || holds_failure(up)
+        }
+        Some(Stmt::While(_) | Stmt::Match(_)) => holds_failure(up),
+        Some(Stmt::FunctionDef(def)) => {
+            let name = def.name.as_str();
+            let is_property = super::infer::is_property(def);
+            !is_property && (!name.starts_with("__") || special.contains(&name))
+        }
+        _ => true,
+    })
+}
+
+/// A handler may catch what is raised; text that is run by name may bind or read anything.
+fn has_handlers(program: &Program) -> bool {
+    let handler = program.statements().iter().any(|statement| {
+        let leaves = matches!(statement.kind, StmtKind::Return | StmtKind::Break | StmtKind::Continue);
+        match program.node(statement.id) {
+            Some(Stmt::Try(node)) => !node.handlers.is_empty(),
+            _ if leaves => {
+                let mut around = std::iter::once(statement.id).chain(program.ancestors(statement.id));
+                around.any(|up| program.statement(up).arm == Arm::Finally)
+            }
+            _ => statement.kind == StmtKind::Opaque,
+        }
+    });
+    handler || has_words(program, library::CATCHING)
+}
+
+fn has_words(program: &Program, words: &[&str]) -> bool {
+    program.tree().files.values().any(|file| words.iter().any(|word| file.text().contains(word)))
+}
+
+/// Statements whose names the analysis does not collect.
+fn is_odd(program: &Program) -> bool {
+    program.statements().iter().any(|one| matches!(one.kind, StmtKind::Match | StmtKind::TypeAlias | StmtKind::Opaque))
+}

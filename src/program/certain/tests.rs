@@ -1,0 +1,222 @@
+use super::*;
+use crate::program::SourceTree;
+
+/// Whether the program is certain to lose the failure of its statement `crash(...)` without the statements of these lines;
+/// all statements ran but those marked `# not run`.
+fn loses(text: &str, gone: &[u32]) -> bool {
+    loses_with(text, gone, &[])
+}
+
+fn loses_with(text: &str, gone: &[u32], argv: &[&str]) -> bool {
+    let program = Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap();
+    let line = |at: u32| text.lines().nth(at as usize - 1).unwrap_or("");
+    let on = |one: &super::super::Statement| program.line_of(one.file, one.keyword);
+    let all = program.statements();
+    let before = all.iter().filter(|one| !line(on(one)).contains("# not run")).map(|one| one.id).collect();
+    let stack = |mark: &str| all.iter().rev().find(|one| line(on(one)).contains(mark)).map(|one| one.id);
+    let crash = [stack("# outer"), stack("# stack"), stack("crash(")].into_iter().flatten().collect();
+    let argv = argv.iter().map(|one| (*one).to_owned()).collect();
+    let certain = Certain::of(&program, Ran { before, crash, argv });
+    let mut doomed: BTreeSet<StmtId> = all.iter().filter(|one| gone.contains(&on(one))).map(|one| one.id).collect();
+    let inside: Vec<StmtId> = all
+        .iter()
+        .filter(|one| doomed.iter().any(|up| program.statement(*up).contains(one.id)))
+        .map(|one| one.id)
+        .collect();
+    doomed.extend(inside);
+    certain.fail_without(&program, &doomed)
+}
+
+#[test]
+fn a_name_that_is_sure_to_be_read_fails_without_its_binding() {
+    assert!(loses("x = f()\ncrash(x)\n", &[1]));
+    assert!(loses("import torch\ny = torch.zeros(1)\ncrash()\n", &[1]));
+    assert!(loses("def f():\n    m = g()\n    m = m.to(d)\n    crash(m)\nf()\n", &[2]));
+    assert!(loses("with open(p) as h:\n    rows = list(h)\ncrash(rows)\n", &[1]));
+    assert!(loses("x = [1]\ny = [i for i in x]\ncrash()\n", &[1]));
+}
+
+#[test]
+fn a_name_that_may_not_be_read_or_may_be_bound_otherwise_does_not() {
+    for text in [
+        "x = 1\ny = 2 if c else x\ncrash()\n",
+        "x = 1\ny = lambda: x\ncrash()\n",
+        "x = 1\ny = c and x\ncrash()\n",
+        "x = 1\ny = [x for i in c]\ncrash()\n",
+        "max = 1\ny = max\ncrash()\n",
+        "x = 1\ny: x = 2\ncrash()\n",
+        "x = f()\ntry:\n    crash(x)\nexcept NameError:\n    pass\n",
+        "x = 1\nif c:\n    print(x)\ncrash()\n",
+        "x = 1\ncrash()\nprint(x)  # not run\n",
+    ] {
+        assert!(!loses(text, &[1]), "{text}");
+    }
+    assert!(!loses("m = g()\nm = m.to(d)\ncrash(m)\n", &[2]));
+    assert!(!loses("def f():\n    for i in r:\n        print(x)\n        x = 1\nx = 2\ncrash()\n", &[5]));
+}
+
+#[test]
+fn what_a_statement_on_the_stack_reads_after_the_failure_proves_nothing() {
+    let text = "def f(a):\n    crash(a)\nx = 1\nlog = {}\nlog[x] = f(x)  # stack\n";
+    assert!(!loses(text, &[4]));
+    assert!(loses(text, &[3]));
+    assert!(!loses("y = 1\ncrash(g(), y)\n", &[1]));
+    assert!(!loses("y = 1\nprint(crash(), y)\n", &[1]));
+    assert!(loses("def h():\n    return 1\ny = 1\ncrash(h(), y)\n", &[3]));
+    // The call does not come back: what it would give is not unpacked.
+    let text = "z = 1\ndef f(a):\n    crash(a)\na, b = f(1)  # stack\n";
+    assert!(!loses(text, &[1]));
+}
+
+const NET: &str = "\
+import torch.nn as nn
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.head = nn.Linear(width, 2)
+        self.rate = 2
+    def forward(self, x):
+        y = self.head(x)
+        crash(y)
+    def unused(self):  # not run
+        return self.rate  # not run
+net = Net(3)
+net(1)  # stack
+";
+
+#[test]
+fn attributes_that_nothing_sets_any_more_are_missed_where_they_are_read() {
+    assert!(loses(NET, &[5]));
+    assert!(!loses(NET, &[6]));
+    assert!(!loses(&NET.replace("net = Net(3)", "net = Net(3); net.head = f()"), &[5]));
+    assert!(!loses(&NET.replace("net = Net(3)", "net = Net(3); setattr(net, 'head', 1)"), &[5]));
+    assert!(!loses(&NET.replace("net = Net(3)", "net = Net(3); net.add_module('head', m)"), &[5]));
+    assert!(!loses(&NET.replace("nn.Module", "Base"), &[5]));
+    assert!(!loses(&NET.replace("self.head", "self.training"), &[5]));
+    assert!(!loses(&NET.replace("class Net", "@wraps\nclass Net"), &[6]));
+    assert!(!loses(&NET.replace("    def unused", "    head = 1\n    def unused"), &[5]));
+    let config = "class Config:\n    width = 3\n    depth = 2\ncfg = Config()\nx = cfg.width\ncrash(x)\n";
+    assert!(loses(config, &[2]));
+    assert!(!loses(config, &[3]));
+    assert!(!loses(&config.replace("cfg.width", "other.width"), &[2]));
+    assert!(!loses(&config.replace("cfg = Config()", "cfg = Config()\ncfg = load()"), &[2]));
+}
+
+#[test]
+fn methods_that_python_looks_for_are_missed() {
+    assert!(loses(NET, &[3]));
+    assert!(loses(NET, &[4]));
+    assert!(!loses(&NET.replace("super().__init__()", "super().__init__(); nn.Module.__init__(self)"), &[14]));
+    assert!(!loses(NET, &[10]));
+    let made = "class A:\n    def __init__(self, x):\n        pass\na = A(1)\ncrash(a)\n";
+    assert!(loses(made, &[2]));
+    assert!(!loses(&made.replace("A(1)", "A()").replace("self, x", "self"), &[2]));
+    assert!(!loses(&made.replace("A(1)", "A(*x)"), &[2]));
+    assert!(!loses(&made.replace("class A", "class A(list)"), &[2]));
+    let sized = "class A:\n    def __len__(self):\n        return 3\na = A()\nn = len(a)\ncrash(n)\n";
+    assert!(loses(sized, &[2]));
+    assert!(loses(sized, &[3]));
+    assert!(!loses(&sized.replace("len(a)", "list(a)"), &[3]));
+    let method = "class A:\n    def m(self):\n        return 3\na = A()\na.m()\ncrash(a)\n";
+    assert!(loses(method, &[2]));
+    assert!(!loses(method, &[3]));
+    assert!(!loses(&method.replace("a.m()", "hasattr(a, 'm')"), &[2]));
+}
+
+#[test]
+fn a_function_without_its_return_gives_none() {
+    let text = |using: &str| format!("def f():\n    x = 1\n    return x\n{using}\ncrash()\n");
+    for using in
+        ["a, b = f()", "for i in f():\n    pass", "y = f().z", "y = f()[0]", "y = f() + 1", "len(f())", "f()()"]
+    {
+        assert!(loses(&text(using), &[3]), "{using}");
+    }
+    for using in [
+        "y = f()\nprint(y)",
+        "y = f() or 1",
+        "y = '%s' % f()",
+        "y = f()\ny = 2\ny.z",
+        "y = f()\nif y:\n    y.z",
+        "y = [z.w for y in f2()]",
+        "f = g\ny = f().z",
+        "y = [i.z for i in q if f().z]",
+        "g(f())",
+    ] {
+        assert!(!loses(&text(using), &[3]), "{using}");
+    }
+    assert!(loses(&text("y = f()\nprint(y.seed)"), &[3]));
+    assert!(loses(&text("def g(v):\n    for i in v:\n        pass\ng(f())"), &[3]));
+    assert!(!loses(&text("def g(v):\n    for i in v:\n        pass\ng(f())\nh(g)"), &[3]));
+    assert!(loses(&text("y = [f()[:2] for i in q]"), &[3]));
+    assert!(!loses(&text("y = [f()[:2] for i in q]\nf()"), &[3]));
+    let text = "def f(c):\n    if c:\n        return 1\n    return 2\ny = f(0) + 1\ncrash(y)\n";
+    assert!(!loses(text, &[4]));
+    assert!(loses(text, &[2, 4]));
+    let decorated = "@cache\ndef f():\n    return 1\ny = f() + 1\ncrash(y)\n";
+    assert!(!loses(decorated, &[3]));
+}
+
+#[test]
+fn a_loader_needs_a_length_and_items() {
+    let text = "\
+from torch.utils.data import DataLoader
+class Rows:
+    def __init__(self, rows):
+        self.rows = rows
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, index):
+        row = self.rows[index]
+        return row
+loader = DataLoader(Rows([1]), batch_size=2)
+for batch in loader:
+    crash(batch)
+";
+    for line in [3, 4, 5, 6, 7, 9] {
+        assert!(loses(text, &[line]), "{line}");
+    }
+    let sampled = text.replace("batch_size=2", "batch_size=2, collate_fn=f, sampler=s");
+    for line in [5, 6, 7, 9] {
+        assert!(!loses(&sampled, &[line]), "{line}");
+    }
+}
+
+const OPTIONS: &str = "\
+import argparse
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--lr', type=float)
+    parser.add_argument('--lr-decay')
+    parser.add_argument('--seed', default=1)
+    parser.add_argument('data')
+    return parser.parse_args()
+args = parse()
+crash(args.seed)
+";
+
+#[test]
+fn options_that_the_command_gives_or_the_program_reads_are_missed() {
+    let loses = |text: &str, gone: &[u32], argv: &[&str]| loses_with(text, gone, argv);
+    assert!(!loses(OPTIONS, &[4], &["--lr", "1", "x"]));
+    assert!(loses(OPTIONS, &[5], &["--lr", "1", "--lr-decay=2", "x"]));
+    assert!(loses(OPTIONS, &[4, 5], &["--lr", "1", "x"]));
+    assert!(!loses(OPTIONS, &[5], &["--lr", "1", "x"]));
+    assert!(loses(OPTIONS, &[6], &["x"]));
+    assert!(loses(OPTIONS, &[7], &["x"]));
+    assert!(loses(OPTIONS, &[8], &["x"]));
+    assert!(!loses(&OPTIONS.replace("'data'", "'data', nargs='?'"), &[7], &[]));
+    assert!(!loses(&OPTIONS.replace("parse_args()", "parse_known_args()[0]"), &[7], &["x"]));
+    assert!(!loses(&OPTIONS.replace("args = parse()", "args = parse()\nargs.seed = 3"), &[6], &["x"]));
+    assert!(!loses(&OPTIONS.replace("'--lr-decay'", "'--speed', dest='seed'"), &[6], &["x"]));
+}
+
+#[test]
+fn a_failure_that_nothing_calls_any_more_is_lost() {
+    let text = "def f():\n    crash()\ndef g():\n    f()  # stack\ng()  # outer\n";
+    assert!(loses(text, &[4]));
+    assert!(loses(text, &[5]));
+    assert!(!loses(&format!("{text}x = [f]\n"), &[4]));
+    assert!(!loses(&format!("{text}getattr(m, name)()\n"), &[4]));
+    assert!(!loses(&format!("@register\n{text}"), &[5]));
+    assert!(!loses(&text.replace("g()  #", "h(g)  #"), &[1_000]));
+}
