@@ -423,7 +423,7 @@ impl Reducer {
         if failing.and_then(|origin| original.at_origin(&origin)).as_ref() != observed.crash.last() {
             return Ran::default();
         }
-        Ran { before: self.ran_before(&facts), crash: facts.crash, argv: facts.argv }
+        Ran { before: self.ran_before(&facts), crash: facts.crash, calls: facts.calls, argv: facts.argv }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.

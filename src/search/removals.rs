@@ -91,7 +91,7 @@ mod tests {
         let program = Arc::new(Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap());
         let before = before.iter().map(|at| StmtId(*at)).collect();
         let count = program.statements().len();
-        let ran = Ran { before, crash: vec![StmtId(failing)], argv: Vec::new() };
+        let ran = Ran { before, crash: vec![StmtId(failing)], ..Ran::default() };
         (StatementRemovals::new(&program, ran), Set::full(count))
     }
 

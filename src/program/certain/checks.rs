@@ -5,8 +5,9 @@
 
 use super::super::names::arguments;
 use super::super::python::{Expr, ExprContext, Stmt, ast};
-use super::super::{Program, StmtId, StmtKind};
+use super::super::{FileId, Program, StmtId, StmtKind, modules};
 use super::kinds::{At, Kind, Kinds};
+use super::left::{Call, terminal};
 use super::library;
 use super::options;
 use super::sure::{Act, Event};
@@ -58,6 +59,9 @@ impl Checks<'_, '_> {
                     Kind::None if !name.starts_with("__") => Some(Fault::Attribute),
                     Kind::Instance(class) | Kind::Class(class) if is_load => {
                         self.lacks(class, name).then_some(Fault::Attribute)
+                    }
+                    Kind::Module(file) if is_load => {
+                        (self.is_lost(file, name) && !self.is_file(name)).then_some(Fault::Attribute)
                     }
                     Kind::Options if is_load => {
                         options::is_undeclared(&self.kinds.left, name).then_some(Fault::Attribute)
@@ -205,6 +209,34 @@ impl Checks<'_, '_> {
         self.is_known(class) && self.kinds.member(class, name).is_none() && !self.kinds.left.stores.contains_key(name)
     }
 
+    /// A module of the project no longer binds a name that it bound before the failure.
+    fn is_lost(&self, file: FileId, name: &str) -> bool {
+        let module = self.kinds.names.module(file);
+        let bound = self.kinds.names.scopes[module].bound.get(name);
+        let had = bound.is_some_and(|binders| binders.iter().any(|binder| (self.ran)(*binder)));
+        let is_set = self.kinds.left.foreign.contains(name);
+        had && !is_set && !self.is_dynamic && self.kinds.binders(module, name).is_empty()
+    }
+
+    fn is_file(&self, name: &str) -> bool {
+        let ends = [format!("{name}.py"), format!("{name}/__init__.py")];
+        let same = |path: &String, end: &String| path == end || path.ends_with(&format!("/{end}"));
+        self.program().paths().iter().any(|path| ends.iter().any(|end| same(path, end)))
+    }
+
+    /// A statement imports a name that its module no longer binds.
+    pub(super) fn imports_what_is_gone(&self, statement: StmtId) -> bool {
+        let Some(Stmt::ImportFrom(import)) = self.program().node(statement) else { return false };
+        let from = self.program().statement(statement).file;
+        let Some(source) = modules::source_of(self.program(), from, import) else { return false };
+        // Of two files that the import may mean, the other may bind it.
+        let stem = |path: &str| path.trim_end_matches(".py").trim_end_matches("/__init__").to_owned();
+        let own = stem(self.program().path(source));
+        let last = own.rsplit('/').next().unwrap_or(&own);
+        let alike = self.program().paths().iter().filter(|path| stem(path).rsplit('/').next() == Some(last)).count();
+        alike == 1 && import.names.iter().any(|alias| self.is_lost(source, &alias.name) && !self.is_file(&alias.name))
+    }
+
     /// A statement assigns a module to an attribute of a module whose own `__init__` never runs.
     pub(super) fn assigns_too_early(&self, statement: StmtId) -> bool {
         let Some(Stmt::Assign(assign)) = self.program().node(statement) else { return false };
@@ -220,9 +252,8 @@ impl Checks<'_, '_> {
         }
         let inside = |at: StmtId| at == def || self.program().statement(def).contains(at);
         let mut calls = self.kinds.left.calls.iter().filter(|one| inside(one.at));
-        let initialises = |one: &super::kinds::Call<'_>| {
-            ["super", "__init__"].iter().any(|name| super::kinds::terminal(&one.call.func) == Some(name))
-        };
+        let initialises =
+            |one: &Call<'_>| ["super", "__init__"].iter().any(|name| terminal(&one.call.func) == Some(name));
         if calls.any(initialises) {
             return false;
         }

@@ -4,8 +4,10 @@
 //! Invariant: it errs on the side of a run. A fault counts only where Python is sure to come to it before the failure, in a
 //! program without handlers; a rule that finds a fault in the program as it is has misread it and is not asked again.
 
+mod again;
 mod checks;
 mod kinds;
+mod left;
 mod library;
 mod live;
 mod names;
@@ -17,7 +19,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::checks::{Checks, Fault};
-use self::kinds::{At, Kind, Kinds, terminal};
+use self::kinds::{At, Kind, Kinds};
+use self::left::terminal;
 use self::live::Mentions;
 use self::names::SureReads;
 use super::names::Names;
@@ -32,6 +35,8 @@ pub struct Ran {
     pub before: BTreeSet<StmtId>,
     /// The statements on the stack at the failure, outermost first; the last one failed.
     pub crash: Vec<StmtId>,
+    /// Who called whom: the calling statement and the function.
+    pub calls: Vec<(StmtId, StmtId)>,
     /// The program's arguments.
     pub argv: Vec<String>,
 }
@@ -113,6 +118,9 @@ impl Certain {
         let ran = |id: StmtId| self.ran.before.contains(&id);
         let checks = Checks { kinds: &kinds, ran: &ran, is_dynamic: self.is_dynamic };
         let live = |id: StmtId| !gone.contains(&id) && live::is_live(program, reached, id);
+        if !self.is_dynamic && !again::may_call(program, &kinds, &self.stack, &self.ran, &live) {
+            return true;
+        }
         self.sure.iter().copied().filter(|id| live(*id)).any(|id| {
             let Some(node) = program.node(id) else { return false };
             let ends = |expression: &Expr| self.stack.ends(program, id, expression);
@@ -129,7 +137,9 @@ impl Certain {
                     }
                 }
             };
-            checks.assigns_too_early(id) || sure::events(node, &ends, &element).iter().any(fault)
+            checks.assigns_too_early(id)
+                || checks.imports_what_is_gone(id)
+                || sure::events(node, &ends, &element).iter().any(fault)
         })
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::super::names::arguments;
 use super::super::python::{Expr, Stmt, ast};
 use super::super::{Program, StmtId};
-use super::kinds::{Left, terminal};
+use super::left::{Left, terminal};
 
 /// Words in whose presence options may come from elsewhere.
 const OPEN: &[&str] = &[

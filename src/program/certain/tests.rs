@@ -15,8 +15,11 @@ fn loses_with(text: &str, gone: &[u32], argv: &[&str]) -> bool {
     let before = all.iter().filter(|one| !line(on(one)).contains("# not run")).map(|one| one.id).collect();
     let stack = |mark: &str| all.iter().rev().find(|one| line(on(one)).contains(mark)).map(|one| one.id);
     let crash = [stack("# outer"), stack("# stack"), stack("crash(")].into_iter().flatten().collect();
+    let crash: Vec<StmtId> = crash;
+    let called = |pair: &[StmtId]| Some((pair[0], program.enclosing_function(pair[1])?));
+    let calls = crash.windows(2).filter_map(called).collect();
     let argv = argv.iter().map(|one| (*one).to_owned()).collect();
-    let certain = Certain::of(&program, Ran { before, crash, argv });
+    let certain = Certain::of(&program, Ran { before, crash, calls, argv });
     let mut doomed: BTreeSet<StmtId> = all.iter().filter(|one| gone.contains(&on(one))).map(|one| one.id).collect();
     let inside: Vec<StmtId> = all
         .iter()
@@ -215,8 +218,33 @@ fn a_failure_that_nothing_calls_any_more_is_lost() {
     let text = "def f():\n    crash()\ndef g():\n    f()  # stack\ng()  # outer\n";
     assert!(loses(text, &[4]));
     assert!(loses(text, &[5]));
-    assert!(!loses(&format!("{text}x = [f]\n"), &[4]));
+    assert!(!loses(&format!("{text}x = [f]  # not run\n"), &[4]));
     assert!(!loses(&format!("{text}getattr(m, name)()\n"), &[4]));
     assert!(!loses(&format!("@register\n{text}"), &[5]));
     assert!(!loses(&text.replace("g()  #", "h(g)  #"), &[1_000]));
+}
+
+#[test]
+fn a_method_that_nothing_calls_any_more_is_out_of_reach() {
+    assert!(loses(NET, &[13]));
+    assert!(!loses(&format!("{NET}net(2)  # not run\n"), &[13]));
+    assert!(!loses(&format!("x = f[0]\nx(1)\n{NET}"), &[15]));
+    assert!(!loses(&NET.replace("net(1)", "y = [net(1), net(2)]"), &[1_000]));
+}
+
+#[test]
+fn an_import_of_what_a_module_no_longer_binds_fails() {
+    let loses = |train: &str, gone: u32| {
+        let texts = [("lib.py", "def f(x):\n    return x\nN = 1\n"), ("train.py", train)];
+        let program = Program::parse(&SourceTree::from_texts(texts)).unwrap();
+        let before: BTreeSet<StmtId> = program.statements().iter().map(|one| one.id).collect();
+        let crash = before.last().copied().into_iter().collect();
+        let certain = Certain::of(&program, Ran { before, crash, ..Ran::default() });
+        certain.fail_without(&program, &BTreeSet::from([StmtId(gone)]))
+    };
+    assert!(loses("from lib import f, N\ncrash()\n", 2));
+    assert!(!loses("from lib import f\ncrash()\n", 2));
+    assert!(loses("import lib\nx = lib.N\ncrash()\n", 2));
+    assert!(!loses("import lib\nlib.N = 2\nx = lib.N\ncrash()\n", 2));
+    assert!(!loses("import lib\nx = lib.N if c else 1\ncrash()\n", 2));
 }
