@@ -390,12 +390,14 @@ impl<'a> Linker<'a> {
                 }
             }
         }
-        if let Some(Stmt::For(each)) = self.program.node(id) {
-            if let Kind::Instance(classes) = self.kind_of_value(id, &each.iter) {
-                let related = self.related(&classes);
-                let iterators = self.attributes.get("__iter__").into_iter().flatten();
-                made.extend(iterators.filter(|method| !method.owner.is_disjoint(&related)).map(|method| method.by));
-            }
+        let over = match self.program.node(id) {
+            Some(Stmt::For(each)) => self.kind_of_value(id, &each.iter),
+            _ => Kind::Nothing,
+        };
+        if let Kind::Instance(classes) = over {
+            let related = self.related(&classes);
+            let iterators = self.attributes.get("__iter__").into_iter().flatten();
+            made.extend(iterators.filter(|method| !method.owner.is_disjoint(&related)).map(|method| method.by));
         }
         for def in made {
             let yields = self.returns.get(&def).cloned().unwrap_or_default();
