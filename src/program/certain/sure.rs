@@ -98,7 +98,7 @@ impl<'a> Sure<'a, '_> {
             }
             Stmt::ClassDef(node) => {
                 node.decorator_list.iter().for_each(|one| self.visit_expr(&one.expression));
-                for arguments in &node.arguments {
+                if let Some(arguments) = &node.arguments {
                     arguments.args.iter().for_each(|base| self.visit_expr(base));
                     arguments.keywords.iter().for_each(|keyword| self.visit_expr(&keyword.value));
                 }
@@ -273,7 +273,7 @@ pub(super) fn header(node: &Stmt) -> Vec<&Expr> {
         }
         Stmt::ClassDef(node) => {
             found.extend(node.decorator_list.iter().map(|one| &one.expression));
-            for arguments in &node.arguments {
+            if let Some(arguments) = &node.arguments {
                 found.extend(&arguments.args);
                 found.extend(arguments.keywords.iter().map(|keyword| &keyword.value));
             }
