@@ -36,7 +36,7 @@ pub enum Record {
         evidence: serde_json::Value,
     },
     /// A finished trial.
-    Trial(TrialRecord),
+    Trial(Box<TrialRecord>),
     /// A new smallest candidate that fails the same way.
     Best {
         /// Which.
@@ -67,6 +67,9 @@ pub struct TrialRecord {
     pub phase: String,
     /// Pass within the phase.
     pub pass: String,
+    /// What the candidate lacks beside the best, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub what: String,
     /// The verdict.
     pub verdict: Verdict,
     /// Wall time in seconds.
@@ -179,7 +182,7 @@ impl Ledger {
     /// The trials, in the order in which they ended.
     pub fn trials(&self) -> impl Iterator<Item = &TrialRecord> {
         self.records.iter().filter_map(|record| match record {
-            Record::Trial(trial) => Some(trial),
+            Record::Trial(trial) => Some(trial.as_ref()),
             _ => None,
         })
     }
@@ -234,19 +237,20 @@ mod tests {
     use super::*;
 
     fn trial(number: u64, verdict: Verdict) -> Record {
-        Record::Trial(TrialRecord {
+        Record::Trial(Box::new(TrialRecord {
             trial: number,
             candidate: CandidateId("c".to_owned() + &number.to_string()),
             setting: "pinned".to_owned(),
             mode: Mode::Fork,
             phase: "slice".to_owned(),
             pass: String::new(),
+            what: String::new(),
             verdict,
             seconds: 0.1,
             at: 0.0,
             statements: 1,
             tokens: 2,
-        })
+        }))
     }
 
     #[test]

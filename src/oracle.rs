@@ -3,16 +3,22 @@
 //! Invariant: every trial is in the ledger before its verdict is known to anyone; a verdict is asked once for each content.
 //! It does not decide what to ask: `search` does.
 
+mod locator;
+mod question;
+
+pub use locator::Locator;
+pub use question::{Account, Bounds, Look, OracleError, OtherFailure, Question, Setting, Stop};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::candidate::{Candidate, CandidateId};
-use crate::ledger::{Ledger, LedgerError, Record, TrialRecord};
-use crate::program::{Program, StmtId};
-use crate::trial::{Event, Frame, Mode, Observe, Outcome, Pins, Pool, PoolError, Request, TrialId};
+use crate::ledger::{Ledger, Record, TrialRecord};
+use crate::program::Program;
+use crate::trial::{Event, Mode, Observe, Outcome, Pins, Pool, Request, TrialId};
 use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
@@ -20,117 +26,10 @@ const TICK: Duration = Duration::from_millis(50);
 /// How often a trial without an answer is tried before the search goes on without one.
 const TRIES: u32 = 2;
 
-/// Failures of our own.
-#[derive(Debug, thiserror::Error)]
-pub enum OracleError {
-    /// The server failed.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// The ledger failed.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// A candidate could not be written in its encoding.
-    #[error("cannot write candidate file `{path}` in its encoding")]
-    Encoding {
-        /// Which file.
-        path: String,
-    },
-    /// The user or a limit ended the run.
-    #[error("stopped: {0:?}")]
-    Stopped(Stop),
-}
-
-/// Why a run ends early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// Ctrl-C.
-    Interrupted,
-    /// The time limit.
-    Time,
-    /// The limit of runs.
-    Runs,
-}
-
-/// One question about one candidate.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// What to run.
-    pub candidate: Candidate,
-    /// Statements and tokens, for the record.
-    pub size: (usize, usize),
-    /// Phase of the job.
-    pub phase: &'static str,
-    /// Pass within the phase.
-    pub pass: String,
-}
-
-/// How trials of the search are run.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Its name in the ledger.
-    pub name: String,
-    /// Forked or cold.
-    pub mode: Mode,
-    /// What is pinned.
-    pub pins: Pins,
-    /// Time for one trial.
-    pub timeout: Duration,
-}
-
-/// A run outside the search: preflight and confirmation.
-#[derive(Clone, Debug)]
-pub struct Look {
-    /// What to run.
-    pub question: Question,
-    /// How.
-    pub setting: Setting,
-    /// What to observe beside its end.
-    pub observe: Observe,
-    /// Judged against this failure instead of that of the search.
-    pub target: Option<Target>,
-    /// The files lie in the server's project as they are to run: nothing is laid over them.
-    pub in_place: bool,
-}
-
-/// When to stop.
-#[derive(Clone, Debug)]
-pub struct Bounds {
-    /// End of the run.
-    pub deadline: Instant,
-    /// Most trials.
-    pub runs: u64,
-    /// Set by Ctrl-C.
-    pub interrupted: Arc<AtomicBool>,
-}
-
-/// Where time and trials went.
-#[derive(Clone, Debug, Default)]
-pub struct Account {
-    /// Trials that were dropped before they ended.
-    pub wasted: u64,
-    /// Questions answered without a trial.
-    pub cached: u64,
-    /// Seconds in which no trial ran although the search went on.
-    pub idle: f64,
-    /// Seconds since the search began, while this oracle was asked.
-    pub searched: f64,
-}
-
 struct Flight {
     question: Question,
     at: f64,
     dropped: bool,
-}
-
-/// Another failure that was seen on the way.
-#[derive(Clone, Debug)]
-pub struct OtherFailure {
-    /// In one line.
-    pub failure: String,
-    /// The smallest candidate that shows it.
-    pub candidate: Candidate,
-    /// Its statements and tokens.
-    pub size: (usize, usize),
 }
 
 /// The oracle of one run.
@@ -408,19 +307,20 @@ impl Oracle {
         mode: Mode,
         verdict: Verdict,
     ) -> Result<(), OracleError> {
-        self.ledger.append(Record::Trial(TrialRecord {
+        self.ledger.append(Record::Trial(Box::new(TrialRecord {
             trial: outcome.id.0,
             candidate: question.candidate.id.clone(),
             setting,
             mode,
             phase: question.phase.to_owned(),
             pass: question.pass.clone(),
+            what: question.what.clone(),
             verdict,
             seconds: outcome.seconds,
             at,
             statements: question.size.0,
             tokens: question.size.1,
-        }))?;
+        })))?;
         Ok(())
     }
 
@@ -524,25 +424,4 @@ impl Oracle {
 /// What a trial says while nothing is aimed at: any device failure is what we look for.
 fn first_look(outcome: &Outcome) -> Verdict {
     if crate::verdict::seen(outcome).is_some() { Verdict::Same } else { judge_without(outcome) }
-}
-
-/// Maps frames of a candidate to statements of the original.
-pub struct Locator<'a> {
-    original: &'a Program,
-    program: Option<Program>,
-}
-
-impl<'a> Locator<'a> {
-    /// A locator for one candidate.
-    pub fn new(original: &'a Program, candidate: &Candidate) -> Self {
-        Self { original, program: original.parse_next(&candidate.tree).ok() }
-    }
-
-    /// The statement of the original that a frame of the candidate is in.
-    pub fn locate(&self, frame: &Frame) -> Option<StmtId> {
-        let program = self.program.as_ref()?;
-        let statement = program.statement_at(&frame.file, frame.line)?;
-        let origin = program.origin(statement)?;
-        self.original.at_origin(&origin)
-    }
 }

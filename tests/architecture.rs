@@ -1,8 +1,9 @@
 //! The architecture as a test: ranks, sizes, names, who may spawn, parse, print, and that documents name files that exist.
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use regex::Regex;
 use walkdir::WalkDir;
@@ -27,7 +28,7 @@ const RANKS: &[(&str, u32)] = &[
     ("search", 7),
     ("bundle", 8),
     ("job", 9),
-    ("exit", 10),
+    ("exit", 9),
     ("cli", 10),
     ("main", 11),
     ("lib", 11),
@@ -38,6 +39,26 @@ const CAP: usize = 500;
 
 /// Larger than the cap, each with its reason.
 const LARGE: &[(&str, &str)] = &[];
+
+/// Places that name a part of the world that has one home, each with its reason: pattern, homes.
+const HOMES: &[(&str, &[&str])] = &[
+    // Starting and ending processes. Methods of our own types may have these names; what matters is the system's.
+    (
+        r"\bCommand::new\b|\bstd::process::(Command|Child|Stdio)\b|\bkillpg\b|\bsignal::kill\b|\bnix::unistd::fork",
+        &["src/process.rs"],
+    ),
+    (r"\bruff_\w+", &["src/program/python.rs"]),
+    (r"\bserde_yaml\b", &["src/yaml.rs"]),
+    (r"\b(println|eprintln|print|eprint)!", &["src/cli"]),
+    (r"\bprocess::exit\b", &[]),
+    // `temp_dir` and `consts` are allowed: they name a place for an error message and the machine's kind.
+    (
+        r"\benv::(var|vars|var_os|vars_os|args|args_os|current_dir|set_var|remove_var|home_dir)\b",
+        &["src/cli", "src/main.rs"],
+    ),
+    (r"\.unwrap\(\)|\.unwrap_err\(\)", &[]),
+    (r"#!?\[allow\b", &[]),
+];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -71,7 +92,7 @@ fn module_of(path: &str) -> &str {
 #[test]
 fn every_module_has_a_rank_and_imports_only_from_lower_ones() {
     let ranks: BTreeMap<&str, u32> = RANKS.iter().copied().collect();
-    let import = Regex::new(r"\bcrate::(\w+)").unwrap();
+    let import = Regex::new(r"\bcrate::\{?(\w+)").unwrap();
     let mut wrong = BTreeSet::new();
     for (path, text) in files("src", "rs") {
         let module = module_of(&path);
@@ -119,16 +140,8 @@ fn each_file_opens_with_what_it_owns() {
 
 #[test]
 fn one_place_spawns_one_names_the_parser_one_names_yaml_and_one_prints() {
-    let rules = [
-        (r"Command::new|\.spawn\(\)|killpg|kill\(", vec!["src/process.rs"]),
-        (r"\bruff_\w+", vec!["src/program/python.rs"]),
-        (r"\bserde_yaml\b", vec!["src/yaml.rs"]),
-        (r"\b(println|eprintln|print|eprint)!", vec![]),
-        (r"\bstd::env::(var|vars|args)|\bstd::process::exit", vec!["src/cli", "src/main.rs"]),
-        (r"\.unwrap\(\)", vec![]),
-    ];
     let mut wrong = Vec::new();
-    for (pattern, homes) in rules {
+    for (pattern, homes) in HOMES {
         let pattern = Regex::new(pattern).unwrap();
         for (path, text) in files("src", "rs") {
             if homes.iter().any(|home| path.starts_with(home)) {
@@ -146,6 +159,20 @@ fn one_place_spawns_one_names_the_parser_one_names_yaml_and_one_prints() {
 }
 
 #[test]
+fn every_expected_lint_says_why() {
+    let lint = Regex::new(r"(?s)#!?\[expect\(([^]]*)\)\]").unwrap();
+    for (path, text) in files("src", "rs") {
+        for found in lint.captures_iter(&text) {
+            assert!(
+                found.get(1).unwrap().as_str().contains("reason = \""),
+                "{path}: {}",
+                found.get(0).unwrap().as_str()
+            );
+        }
+    }
+}
+
+#[test]
 fn the_search_reads_no_clock_and_no_random_number() {
     let clock = Regex::new(r"SystemTime|Instant::now|rand::|HashMap|HashSet").unwrap();
     for (path, text) in files("src", "rs") {
@@ -156,21 +183,57 @@ fn the_search_reads_no_clock_and_no_random_number() {
 
 #[test]
 fn documents_name_only_files_that_exist() {
-    let name = Regex::new(r"`((?:src|docs|tests|corpus|strategies)/[\w./-]+)`").unwrap();
-    let mut documents = files("docs", "md");
-    for top in ["README.md", "CHANGELOG.md"] {
-        documents.push((top.to_owned(), fs::read_to_string(root().join(top)).unwrap()));
-    }
+    let name = Regex::new(r"`((?:\.ci|src|docs|tests|corpus|strategies)/[\w./-]*)`").unwrap();
+    let link = Regex::new(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)").unwrap();
     let mut wrong = Vec::new();
-    for (path, text) in documents {
+    for (path, text) in documents() {
         for found in name.captures_iter(&text) {
             let named = found.get(1).unwrap().as_str();
             if !root().join(named).exists() {
                 wrong.push(format!("{path} names {named}"));
             }
         }
+        let folder = root().join(&path).parent().unwrap().to_owned();
+        for found in link.captures_iter(&text) {
+            let linked = found.get(1).unwrap().as_str();
+            if !folder.join(linked).exists() {
+                wrong.push(format!("{path} links to {linked}"));
+            }
+        }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_document_is_linked_from_the_readme_or_another_document() {
+    let all = documents();
+    for (path, _) in files("docs", "md") {
+        let name = path.rsplit('/').next().unwrap();
+        let linked = all.iter().any(|(other, text)| *other != path && text.contains(&format!("{name})")));
+        assert!(linked, "nothing links to {path}");
+    }
+}
+
+#[test]
+fn the_ranks_of_the_document_are_those_of_this_test() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| (\d+) \| ([a-z_, ]+) \|$").unwrap();
+    let mut written = BTreeSet::new();
+    for found in row.captures_iter(&text) {
+        for module in found[2].split(", ") {
+            written.insert((module.to_owned(), found[1].parse().unwrap()));
+        }
+    }
+    let ranks: BTreeSet<(String, u32)> = RANKS.iter().map(|(module, rank)| ((*module).to_owned(), *rank)).collect();
+    assert_eq!(written, ranks);
+}
+
+fn documents() -> Vec<(String, String)> {
+    let mut documents = files("docs", "md");
+    for top in ["README.md", "CHANGELOG.md", "corpus/README.md"] {
+        documents.push((top.to_owned(), fs::read_to_string(root().join(top)).unwrap()));
+    }
+    documents
 }
 
 #[test]
@@ -203,13 +266,12 @@ fn the_top_level_holds_only_what_it_should() {
 
 #[test]
 fn nothing_names_a_path_of_a_developers_machine() {
-    let private = Regex::new(r"/root/|/home/(?!user)").or_else(|_| Regex::new(r"/root/|/home/[a-tv-z]")).unwrap();
-    for folder in ["src", "docs", "strategies"] {
+    let private = Regex::new(r"/root/|/home/[a-tv-z]").unwrap();
+    for folder in ["src", "docs", "strategies", "corpus"] {
         for extension in ["rs", "py", "md", "yaml"] {
             for (path, text) in files(folder, extension) {
-                assert!(!private.is_match(&text), "{path}");
+                assert!(!private.is_match(code(&text)), "{path}");
             }
         }
     }
-    assert!(Path::new(env!("CARGO_MANIFEST_DIR")).exists());
 }

@@ -6,7 +6,7 @@ use super::{Contents, words};
 use crate::yaml;
 
 /// The text of `context.yaml`.
-pub fn yaml(contents: &Contents<'_>) -> String {
+pub(super) fn yaml(contents: &Contents<'_>) -> String {
     yaml::to_string(&value(contents)).unwrap_or_default()
 }
 

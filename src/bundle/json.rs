@@ -14,7 +14,7 @@ use crate::program::{Program, SourceTree};
 const SCHEMA: u32 = 1;
 
 /// The whole of `report.json`.
-pub fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
+pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
     let Contents { found, reducer, confirmed, oracle, ground, .. } = contents;
     let account = oracle.account();
     let ledger = oracle.ledger();
@@ -57,6 +57,7 @@ pub fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
         "explanation": explanation,
         "other": oracle.others().map(|other| json!({ "failure": other.failure, "tokens": other.size.1 })).collect::<Vec<_>>(),
         "notes": found.notes,
+        "untried": found.untried,
         "context": { "environment": found.environment, "python": ground.python.executable.file_name().map(|name| name.to_string_lossy()) },
     })
 }
@@ -67,7 +68,12 @@ fn program(ground: &Ground) -> Value {
         CaseProgram::Script(path) => ("script", path),
         CaseProgram::Module(name) => ("module", name),
     };
-    json!({ "kind": kind, "target": target, "argv": ground.invocation.argv, "workdir": ground.invocation.workdir })
+    let mut env = ground.case.setting.env.clone();
+    env.extend(ground.invocation.env.clone());
+    json!({
+        "kind": kind, "target": target, "argv": ground.invocation.argv, "workdir": ground.invocation.workdir,
+        "options": ground.invocation.options, "env": env,
+    })
 }
 
 fn size(program: &Program) -> Value {
@@ -90,12 +96,12 @@ fn tree_size(tree: &SourceTree, data_bytes: u64) -> Value {
 }
 
 /// Trials by verdict.
-pub fn by_verdict(ledger: &Ledger) -> BTreeMap<String, u64> {
+pub(super) fn by_verdict(ledger: &Ledger) -> BTreeMap<String, u64> {
     count(ledger, |trial| trial.verdict.name().to_owned())
 }
 
 /// Trials by phase.
-pub fn by_phase(ledger: &Ledger) -> BTreeMap<String, u64> {
+pub(super) fn by_phase(ledger: &Ledger) -> BTreeMap<String, u64> {
     count(ledger, |trial| trial.phase.clone())
 }
 

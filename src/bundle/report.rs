@@ -6,7 +6,7 @@
 use super::{Contents, json, words};
 
 /// The text of `REPORT.md`.
-pub fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&str>) -> String {
+pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&str>) -> String {
     let Contents { found, confirmed, ground, reducer, oracle, .. } = contents;
     let mut text = String::new();
     let mut line = |words: &str| {
@@ -31,11 +31,21 @@ pub fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&
     }
     line("");
     let (before, after) = (reducer.original(), reducer.program());
-    line(&format!(
-        "The program below was reduced by machine from {} statements to {}.",
-        before.statements_count(),
-        after.statements_count()
-    ));
+    if found.untried.is_empty() {
+        line(&format!(
+            "The program below was reduced by machine from {} statements to {}.",
+            before.statements_count(),
+            after.statements_count()
+        ));
+    } else {
+        line("The program is as it was given: one run of it was watched by machine, and nothing was reduced.");
+        line("");
+        line("Not tried:");
+        line("");
+        for what in &found.untried {
+            line(&format!("- {what}"));
+        }
+    }
     line("");
     line("## Program");
     line("");
@@ -45,6 +55,7 @@ pub fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&
             line(repro.trim_end());
             line("```");
         }
+        None if !found.untried.is_empty() => line("See `source/`; `run.sh` runs it."),
         None => line("No single file keeps the failure; the reduced program is in `source/`, and `run.sh` runs it."),
     }
     line("");
@@ -72,7 +83,7 @@ pub fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&
     line(&format!("Device: {}", words::device(ground)));
     line("```");
     line("");
-    line("# How it was reduced");
+    line(if found.untried.is_empty() { "# How it was reduced" } else { "# How it was run" });
     line("");
     line(&format!("- command: `{}`", ground.case.command.text));
     line(&format!("- as given: {}", found.as_given));

@@ -121,7 +121,7 @@ fn search(file: &str, text: &str, value: &str, places: &mut Vec<Origin>) {
 }
 
 /// The text of the failing statement in the original, its first line.
-pub fn statement_text(contents: &Contents<'_>, file: &str, line: u32) -> String {
+pub(super) fn statement_text(contents: &Contents<'_>, file: &str, line: u32) -> String {
     let original = contents.reducer.original();
     let Some(statement) = original.statement_at(file, line) else { return String::new() };
     let text = original.text_of(statement);
@@ -131,7 +131,7 @@ pub fn statement_text(contents: &Contents<'_>, file: &str, line: u32) -> String 
 }
 
 /// The command that runs the reduced program, with the interpreter's plain name.
-pub fn command(ground: &Ground) -> String {
+pub(super) fn command(ground: &Ground) -> String {
     let invocation = &ground.invocation;
     let mut words = vec!["python".to_owned()];
     words.extend(invocation.options.iter().cloned());
@@ -144,7 +144,7 @@ pub fn command(ground: &Ground) -> String {
 }
 
 /// Where it was confirmed.
-pub fn device(ground: &Ground) -> &'static str {
+pub(super) fn device(ground: &Ground) -> &'static str {
     match ground.device {
         Device::Cuda => "cuda",
         Device::Emulated => "emulated",
@@ -152,7 +152,7 @@ pub fn device(ground: &Ground) -> &'static str {
 }
 
 /// Whether the catalogue calls this class the user's own mistake rather than a bug of PyTorch.
-pub fn is_users_own(found: &Found) -> bool {
+pub(super) fn is_users_own(found: &Found) -> bool {
     let class = Catalog::embedded().entry(&found.signature.class);
     class.is_some_and(|class| !class.mistakes.is_empty()) && found.signature.class != "pytorch_internal"
 }

@@ -121,7 +121,8 @@ pub fn markdown() -> String {
          A case is described by one file. Only `command` is required; unknown keys are refused.\n\
          `workdir` and `python` are relative to the file; every other path is relative to `workdir`, the folder of the project.\n\
          Durations are written `120s`, `30m`, `2h` or `1h30m` (a bare number is seconds), sizes `512MiB` or `16GiB`.\n\
-         `reduce schema` prints a JSON schema for editors.\n\n\
+         `reduce schema` prints a JSON schema for editors.\n\
+         More on [strategies](strategies.md) and on how failures are compared ([signatures](signatures.md)).\n\n\
          ```yaml\ncommand: python train.py --data data --epochs 3\n```\n",
     );
     for key in KEYS {

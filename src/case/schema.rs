@@ -171,7 +171,7 @@ pub const KEYS: &[Key] = &[
         &["none"],
         "run under this tool of compute-sanitizer",
     ),
-    later("strategy", Kind::Text, "default", &["default"], "the strategy, by name or file"),
+    key("strategy", Kind::Text, "default", "quick", "the strategy, by name or by file relative to this one"),
     later(
         "screen",
         Kind::OneOf(&["auto", "none", "emulated"]),

@@ -1,23 +1,19 @@
 //! From what was typed to what a run stands on: the case, its command, its interpreter and its device.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::args::{RunningArgs, Seed};
+use super::args::RunningArgs;
+use super::follow;
 use super::progress::say;
 use crate::case::{self, Case, Device as Wanted, Invocation, Ranks, Resolved};
 use crate::environment::{self, EnvironmentError, Notice, Python, Surroundings};
 use crate::evidence::Ground;
-use crate::process::{self, ProcessError};
-use crate::trial::Device;
+use crate::trial::{Device, PoolError};
 use crate::yaml;
-
-/// Time that a shell script gets to start its Python program.
-const SPY: Duration = Duration::from_secs(120);
 
 /// Why there is no ground to run on.
 #[derive(Debug, thiserror::Error)]
-pub enum GroundError {
+pub(super) enum GroundError {
     /// `crash.yaml` or the command is wrong.
     #[error(transparent)]
     Case(#[from] yaml::Error),
@@ -27,19 +23,16 @@ pub enum GroundError {
     /// The script could not be followed.
     #[error("cannot follow the command to its Python program: {0}")]
     Spy(String),
+    /// The script could not be started in a view of its own.
+    #[error("cannot follow the command to its Python program: {0}")]
+    View(#[from] PoolError),
     /// A GPU was asked for and there is none.
     #[error("no GPU here, and device `cuda` was asked for")]
     NoDevice,
 }
 
-impl From<ProcessError> for GroundError {
-    fn from(error: ProcessError) -> Self {
-        Self::Spy(error.to_string())
-    }
-}
-
 /// The surroundings of this process.
-pub fn surroundings() -> Surroundings {
+pub(super) fn surroundings() -> Surroundings {
     Surroundings::new(std::env::vars_os())
 }
 
@@ -47,31 +40,22 @@ pub fn surroundings() -> Surroundings {
 ///
 /// # Errors
 /// When the file is wrong.
-pub fn read_case(path: &Path, running: &RunningArgs) -> Result<Case, GroundError> {
+pub(super) fn read_case(path: &Path, running: &RunningArgs) -> Result<Case, GroundError> {
     let mut case = case::read(path)?;
-    apply(&mut case, running);
+    running.apply(&mut case);
     Ok(case)
-}
-
-/// Applies what was typed beside the case.
-pub fn apply(case: &mut Case, running: &RunningArgs) {
-    match running.seed {
-        Some(Seed::Fixed(seed)) => case.setting.pins.seed = Some(seed),
-        Some(Seed::Untouched) => case.setting.pins.seed = None,
-        None => {}
-    }
-    if let Some(device) = running.device {
-        case.setting.device = device;
-    }
 }
 
 /// Finds command, interpreter and device of a case.
 ///
 /// # Errors
 /// When the command is not understood, there is no interpreter with torch, or no device.
-pub fn stand_on(case: Case, quiet: bool) -> Result<Ground, GroundError> {
+pub(super) fn stand_on(case: Case, running: &RunningArgs, quiet: bool) -> Result<Ground, GroundError> {
     let surroundings = surroundings();
-    let invocation = follow(&case, &surroundings)?;
+    let invocation = match case::resolve(&case, &surroundings)? {
+        Resolved::Static(invocation) => invocation,
+        Resolved::Spy(spy) => follow::follow(&spy, &case, &surroundings, !running.unsafe_no_sandbox)?,
+    };
     if let Some(ranks) = &invocation.ranks
         && !quiet
         && !matches!(ranks, Ranks::Count(1))
@@ -82,19 +66,6 @@ pub fn stand_on(case: Case, quiet: bool) -> Result<Ground, GroundError> {
     environment::require_torch(&python)?;
     let device = device(case.setting.device, &python)?;
     Ok(Ground { case, invocation, python, device })
-}
-
-fn follow(case: &Case, surroundings: &Surroundings) -> Result<Invocation, GroundError> {
-    match case::resolve(case, surroundings)? {
-        Resolved::Static(invocation) => Ok(invocation),
-        Resolved::Spy(spy) => {
-            let folder = tempfile::tempdir().map_err(|error| GroundError::Spy(error.to_string()))?;
-            let spawn =
-                spy.prepare(folder.path(), surroundings).map_err(|error| GroundError::Spy(error.to_string()))?;
-            let _output = process::run(&spawn, SPY)?;
-            Ok(spy.read(folder.path(), case, surroundings)?)
-        }
-    }
 }
 
 fn interpreter(

@@ -13,7 +13,7 @@ use crate::job;
 use crate::signature::{self, Evidence, Signature};
 
 /// Runs the command once, or reads the log of a run, and writes the case.
-pub fn run(args: &InitArgs) -> ExitCode {
+pub(super) fn run(args: &InitArgs) -> ExitCode {
     let command = join(&args.typed);
     if args.out.exists() && !args.force {
         let hints = ["`--force` replaces it, `--out FILE` goes elsewhere".to_owned()];
@@ -35,16 +35,17 @@ pub fn run(args: &InitArgs) -> ExitCode {
 }
 
 /// For `reduce -- COMMAND`: writes `crash.yaml` in the current folder, unless one for the same command is there.
-pub fn write_for(typed: &[String], _running: &RunningArgs, _output: &OutputArgs) -> Result<PathBuf, ExitCode> {
+pub(super) fn write_for(typed: &[String], _running: &RunningArgs, _output: &OutputArgs) -> Result<PathBuf, ExitCode> {
     let path = PathBuf::from("crash.yaml");
-    let text = format!("command: {}\n", quote(&join(typed)));
-    match fs::read_to_string(&path) {
-        Ok(there) if there == text => return Ok(path),
-        Ok(_) => {
+    let command = join(typed);
+    let text = format!("command: {}\n", quote(&command));
+    match case::read(&path) {
+        Ok(there) if there.command.text == command => return Ok(path),
+        _ if path.exists() => {
             let hints = ["run `reduce crash.yaml`, or move that file away".to_owned()];
             return Err(fail("crash.yaml is there already, for another case", &hints, ExitCode::Usage));
         }
-        Err(_) => {}
+        _ => {}
     }
     fs::write(&path, text)
         .map(|()| path)
@@ -73,12 +74,13 @@ fn from_run(command: &str, running: &RunningArgs, output: &OutputArgs) -> Result
     let ground = case::parse(&format!("command: {}\n", quote(command)), "command line", &folder)
         .map_err(GroundError::from)
         .and_then(|mut case| {
-            ground::apply(&mut case, running);
-            ground::stand_on(case, quiet)
+            running.apply(&mut case);
+            ground::stand_on(case, running, quiet)
         })
         .map_err(|error| refuse(&error))?;
     let mut progress = Progress::new(style(output));
-    let result = job::first(ground, options(running, default_plan()), &mut |happening| progress.show(&happening));
+    let result =
+        job::first(ground, options(running, default_plan()), false, &mut |happening| progress.show(&happening));
     progress.finish();
     result.map(|seen| seen.signature).map_err(|error| fail(&error.to_string(), &error.hints(), code_of(&error)))
 }

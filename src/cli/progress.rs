@@ -13,7 +13,7 @@ use crate::job::Happening;
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub(super) enum Style {
     /// Only the result and errors.
     Quiet,
     /// A live line on a terminal, else a line a win.
@@ -25,7 +25,7 @@ pub enum Style {
 }
 
 /// Shows one run.
-pub struct Progress {
+pub(super) struct Progress {
     style: Style,
     bar: Option<ProgressBar>,
     begun: Instant,
@@ -39,7 +39,7 @@ pub struct Progress {
 
 impl Progress {
     /// A display in a style.
-    pub fn new(style: Style) -> Self {
+    pub(super) fn new(style: Style) -> Self {
         let live = style == Style::Normal && std::io::stderr().is_terminal();
         let bar = live.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
@@ -63,7 +63,7 @@ impl Progress {
     }
 
     /// Shows what happened.
-    pub fn show(&mut self, happening: &Happening<'_>) {
+    pub(super) fn show(&mut self, happening: &Happening<'_>) {
         if self.style == Style::Json {
             self.event(happening);
             return;
@@ -82,13 +82,13 @@ impl Progress {
                     self.line(&format!("  note: {hidden}"));
                 }
             }
-            Happening::Trial { phase, pass, verdict, runs } => {
+            Happening::Trial { phase, pass, what, verdict, runs } => {
                 *self.verdicts.entry(verdict.name()).or_default() += 1;
                 self.phase = if pass.is_empty() { (*phase).to_owned() } else { format!("{phase}, {pass}") };
                 self.runs = *runs;
                 if self.style == Style::Verbose {
                     let detail = serde_json::to_string(verdict).unwrap_or_default();
-                    self.line(&format!("  {runs:>4} {:<28} {:<10} {detail}", self.phase, verdict.name()));
+                    self.line(&format!("  {runs:>4} {:<28} {:<10} {what} {detail}", self.phase, verdict.name()));
                 }
             }
             Happening::Win { statements, tokens, phase, pass, runs } => {
@@ -140,8 +140,8 @@ impl Progress {
                 "event": "found", "at": at, "signature": found.signature, "site": found.frames.last(),
                 "failure": found.failure, "pins": found.pins, "hidden": found.hidden,
             }),
-            Happening::Trial { phase, pass, verdict, runs } => json!({
-                "event": "trial", "at": at, "phase": phase, "pass": pass, "verdict": verdict, "runs": runs,
+            Happening::Trial { phase, pass, what, verdict, runs } => json!({
+                "event": "trial", "at": at, "phase": phase, "pass": pass, "what": what, "verdict": verdict, "runs": runs,
             }),
             Happening::Win { statements, tokens, phase, pass, runs } => json!({
                 "event": "win", "at": at, "phase": phase, "pass": pass, "runs": runs,
@@ -153,7 +153,7 @@ impl Progress {
     }
 
     /// Ends the live line.
-    pub fn finish(&self) {
+    pub(super) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -161,11 +161,11 @@ impl Progress {
 }
 
 /// One line on standard error; a closed pipe is no failure of ours.
-pub fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// One line on standard output; a closed pipe is no failure of ours.
-pub fn print(text: &str) {
+pub(super) fn print(text: &str) {
     let _closed = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -15,17 +15,18 @@ use crate::job::{self, JobError};
 use crate::signature::{Match, Signature};
 
 /// Runs `repro.py` of a bundle, or `source/` where there is none, once and in a fresh interpreter.
-pub fn run(args: &ReplayArgs) -> ExitCode {
+pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     let (report, wanted) = match read_report(&args.bundle) {
         Ok(found) => found,
         Err(code) => return code,
     };
     let text = |path: &str| report.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let bundle = fs::canonicalize(&args.bundle).unwrap_or_else(|_| args.bundle.clone());
-    let (folder, command) = if bundle.join("repro.py").is_file() {
-        (bundle, "python repro.py".to_owned())
+    let alone = bundle.join("repro.py").is_file();
+    let (folder, yaml) = if alone {
+        (bundle, "command: python repro.py\n".to_owned())
     } else {
-        (bundle.join("source"), text("/setting/command"))
+        (bundle.join("source"), source_case(&report))
     };
     let recorded = if text("/device") == "cuda" { Device::Cuda } else { Device::Emulated };
     let running = RunningArgs {
@@ -34,17 +35,16 @@ pub fn run(args: &ReplayArgs) -> ExitCode {
         unsafe_no_sandbox: args.unsafe_no_sandbox,
         ..RunningArgs::default()
     };
-    let yaml = format!("command: {}\n", serde_json::to_string(&command).unwrap_or_default());
     let ground = case::parse(&yaml, "the bundle's command", &folder).map_err(GroundError::from).and_then(|mut case| {
-        ground::apply(&mut case, &running);
-        ground::stand_on(case, args.output.quiet || args.output.json)
+        running.apply(&mut case);
+        ground::stand_on(case, &running, args.output.quiet || args.output.json)
     });
     let ground = match ground {
         Ok(ground) => ground,
         Err(error) => return refuse(&error),
     };
     let mut progress = Progress::new(style(&args.output));
-    let result = job::first(ground, options(&running, default_plan()), &mut |one| progress.show(&one));
+    let result = job::first(ground, options(&running, default_plan()), !alone, &mut |one| progress.show(&one));
     progress.finish();
     match result {
         Ok(seen) if seen.signature.matches(&wanted, args.level.map_or(Match::Normal, MatchLevel::level)) => {
@@ -55,12 +55,40 @@ pub fn run(args: &ReplayArgs) -> ExitCode {
             print(&format!("another failure\n  recorded: {wanted}\n  seen:     {}", seen.signature));
             ExitCode::OtherFailure
         }
-        Err(JobError::NotReproduced { seen }) => {
+        Err(JobError::NotReproduced { seen, clean: true }) => {
             print(&format!("no failure any more: {seen}"));
             ExitCode::Fixed
         }
+        Err(JobError::NotReproduced { seen, clean: false }) => {
+            print(&format!("another failure\n  recorded: {wanted}\n  seen:     {seen}"));
+            ExitCode::OtherFailure
+        }
         Err(error) => fail(&error.to_string(), &error.hints(), code_of(&error)),
     }
+}
+
+/// The case of `source/`: the program that was run, in the environment and with the pins of its confirmation.
+fn source_case(report: &Value) -> String {
+    let program = &report["program"];
+    let words = |key: &str| program[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let mut command = vec!["python".to_owned()];
+    command.extend(words("options"));
+    if program["kind"] == "module" {
+        command.push("-m".to_owned());
+    }
+    command.extend(program["target"].as_str().map(str::to_owned));
+    command.extend(words("argv"));
+    let setting = &report["setting"];
+    let case = serde_json::json!({
+        "command": command.iter().map(|word| shell_words::quote(word)).collect::<Vec<_>>().join(" "),
+        "workdir": program["workdir"],
+        "env": program["env"].as_object().cloned().unwrap_or_default(),
+        "launch_blocking": setting["launch_blocking"],
+        "seed": setting["seed"],
+        "num_workers": setting["num_workers"],
+    });
+    // JSON is YAML.
+    case.to_string()
 }
 
 fn read_report(bundle: &Path) -> Result<(Value, Signature), ExitCode> {

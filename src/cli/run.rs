@@ -13,6 +13,7 @@ use crate::case::schema;
 use crate::evidence::Ground;
 use crate::exit::ExitCode;
 use crate::job::{self, Existing, JobError, Options};
+use crate::ledger::LedgerError;
 use crate::oracle::{OracleError, Stop};
 use crate::plan::{self, Plan};
 use crate::search::reducer::Certify;
@@ -167,7 +168,9 @@ fn run_check(args: &CheckArgs) -> ExitCode {
 /// Reads a case and finds what it stands on; says what is wrong otherwise.
 pub(super) fn open(path: &Path, running: &RunningArgs, output: &OutputArgs) -> Result<Ground, ExitCode> {
     let quiet = output.quiet || output.json;
-    ground::read_case(path, running).and_then(|case| ground::stand_on(case, quiet)).map_err(|error| refuse(&error))
+    ground::read_case(path, running)
+        .and_then(|case| ground::stand_on(case, running, quiet))
+        .map_err(|error| refuse(&error))
 }
 
 /// Says why there is no ground to run on.
@@ -176,6 +179,10 @@ pub(super) fn refuse(error: &GroundError) -> ExitCode {
         GroundError::Case(error) => (error.hints.clone(), ExitCode::Usage),
         GroundError::Environment(error) => (error.hints(), ExitCode::CannotRun),
         GroundError::Spy(_) => (vec!["name the Python program itself as `command:`".into()], ExitCode::Usage),
+        GroundError::View(_) => (
+            vec!["name the Python program itself as `command:`; then the script is not run".into()],
+            ExitCode::CannotRun,
+        ),
         GroundError::NoDevice => {
             (vec!["run on a machine with a GPU, or with `--device emulated`".into()], ExitCode::CannotRun)
         }
@@ -241,11 +248,14 @@ pub(super) fn code_of(error: &JobError) -> ExitCode {
         JobError::NotReproduced { .. } => ExitCode::NotReproduced,
         JobError::TooRare { .. } => ExitCode::TooRare,
         JobError::OtherFailure { .. } => ExitCode::OtherFailure,
-        JobError::Long { .. } => ExitCode::Limit,
-        JobError::Occupied { .. } | JobError::NotABundle { .. } => ExitCode::Usage,
-        JobError::Pool(PoolError::NoSandbox { .. } | PoolError::NotReady { .. }) => ExitCode::CannotRun,
-        JobError::Oracle(OracleError::Stopped(Stop::Interrupted)) => ExitCode::Interrupted,
-        JobError::Oracle(OracleError::Stopped(_)) => ExitCode::Limit,
+        JobError::Occupied { .. } | JobError::NotABundle { .. } | JobError::Changed { .. } => ExitCode::Usage,
+        JobError::Ledger(LedgerError::Foreign { .. }) => ExitCode::Usage,
+        JobError::Pool(PoolError::NoSandbox { .. } | PoolError::NotReady { .. } | PoolError::Process(_))
+        | JobError::NotEmulated { .. } => ExitCode::CannotRun,
+        JobError::Oracle(OracleError::Stopped(stop)) | JobError::Early { stop } => match stop {
+            Stop::Interrupted => ExitCode::Interrupted,
+            Stop::Time | Stop::Runs => ExitCode::Limit,
+        },
         _ => ExitCode::Internal,
     }
 }

@@ -10,8 +10,9 @@ use crate::evidence::Found;
 const SHOWN: usize = 60;
 
 /// Shows the end of a main job.
-pub fn bundle(bundle: &Bundle, print_diff: bool) {
+pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
     let report = &bundle.report;
+    let untried: Vec<&str> = report["untried"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     print("");
     for line in &bundle.explanation {
         print(line);
@@ -24,6 +25,10 @@ pub fn bundle(bundle: &Bundle, print_diff: bool) {
             }
         }
         Some(repro) => print(&format!("    repro.py: {} lines", repro.lines().count())),
+        None if !untried.is_empty() => {
+            print("one run takes too long for a search; source/ is the program as it was given");
+            untried.iter().for_each(|what| print(&format!("not tried: {what}")));
+        }
         None => print("    no single file keeps the failure; see source/ and run.sh"),
     }
     print("");
@@ -59,6 +64,9 @@ pub fn bundle(bundle: &Bundle, print_diff: bool) {
     }
     match bundle.outcome {
         Outcome::Reduced => {}
+        Outcome::Limit if !untried.is_empty() => {
+            print("raise `limits: {time: ...}`, or start from a later checkpoint of the program")
+        }
         Outcome::Limit => print("a limit ended the run: the result is confirmed, but may not be minimal"),
         Outcome::Interrupted => print("interrupted: the best so far is kept; `--resume` goes on"),
         Outcome::Unconfirmed => print("not every cold run showed the failure: do not rely on this result"),
@@ -71,7 +79,7 @@ pub fn bundle(bundle: &Bundle, print_diff: bool) {
 }
 
 /// Shows what preflight found.
-pub fn check(found: &Found) {
+pub(super) fn check(found: &Found) {
     print(&format!("reproduces: {}", found.signature));
     if let Some(frame) = found.frames.last() {
         print(&format!("site:       {}:{} in {}", frame.file, frame.line, frame.func));
@@ -87,6 +95,9 @@ pub fn check(found: &Found) {
     ));
     for hidden in &found.hidden {
         print(&format!("not used:   {hidden}"));
+    }
+    for what in &found.untried {
+        print(&format!("not tried:  {what}"));
     }
     for note in &found.notes {
         let place = match (&note.file, note.line) {

@@ -57,4 +57,7 @@ pub struct Found {
     pub environment: serde_json::Value,
     /// Last lines of the run as given.
     pub log: String,
+    /// What was not tried, because one run is too long; empty otherwise.
+    #[serde(default)]
+    pub untried: Vec<String>,
 }

@@ -13,8 +13,6 @@ from . import witness as witness_module
 from .emulated_state import TAG, NotEmulated
 
 _HALF = "not implemented for 'Half'"
-_BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found no NVIDIA driver",
-           "from the 'CUDA' backend", "active drivers", "CUDA driver version is insufficient")
 
 
 def install(spec, catalog, report):
@@ -31,6 +29,9 @@ def install(spec, catalog, report):
     count = emulated_state.visible_devices(os.environ, (spec or {}).get("cuda_devices"))
     state = emulated_state.State(torch, report, count, emulated_state.blocking_launches(os.environ))
     setattr(torch.Tensor, TAG, None)
+    witness_module.emulating = True
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)    # trials run side by side; threads that wait for a core cost ten times the work
     state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True))
     emulated_cuda.install(state)
     emulated_patches.install(state)
@@ -137,7 +138,7 @@ def _mode(state, TorchFunctionMode, recorder):
         text = str(error)
         if _HALF in text:
             return emulated_views.in_float(torch, func, args, kwargs)
-        if any(words in text for words in _BEYOND):
+        if any(words in text for words in witness_module.BEYOND):
             raise state.not_emulated("%s (%s)" % (witness_module.public_name(torch, func), text.split("\n")[0])) \
                 from error
         name = witness_module.public_name(torch, func)
@@ -163,7 +164,7 @@ def _mode(state, TorchFunctionMode, recorder):
         recorder.record(error, func, args, kwargs, call.text, finding.offence)
         return error
 
-    lookup, unknown = handlers.get, object()
+    lookup, unknown, view = handlers.get, object(), emulated_views.VIEW
 
     class Device(TorchFunctionMode):
         """The one mode that is both the emulation and the witness."""
@@ -172,10 +173,11 @@ def _mode(state, TorchFunctionMode, recorder):
             handler = lookup(func, unknown)
             if handler is None:
                 return func(*args, **kwargs) if kwargs else func(*args)
-            if handler is not unknown:
+            if handler is unknown:
+                if state.dead is not None:
+                    return generic(func, args, kwargs or {})
+            elif handler is not view:
                 return handler(func, args, kwargs or {})
-            if kwargs or state.dead is not None:
-                return generic(func, args, kwargs or {})
             # the common case in one loop: tensors of one device and plain values
             tag = unknown
             for value in args:
@@ -184,20 +186,42 @@ def _mode(state, TorchFunctionMode, recorder):
                     if tag is unknown:
                         tag = value._reduce_device
                     elif tag != value._reduce_device:
-                        return generic(func, args, {})
+                        return generic(func, args, kwargs or {}, True, handler is view)
                 elif kind not in plain:
-                    return generic(func, args, {})
+                    return generic(func, args, kwargs or {}, True, handler is view)
+            if kwargs:
+                for value in kwargs.values():
+                    if type(value) not in plain:
+                        return generic(func, args, kwargs, True, handler is view)
+            else:
+                kwargs = {}
             if tag is None or tag is unknown:
-                return func(*args)
+                return func(*args, **kwargs)
             try:
-                result = func(*args)
+                result = func(*args, **kwargs)
             except Exception as error:
-                result = failed(func, args, {}, tag, error)
+                result = failed(func, args, kwargs, tag, error)
             if type(result) is Tensor:
                 result._reduce_device = tag
                 return result
             return result if type(result) in plain else mark(result, tag)
 
+    def checked(rule):
+        """Handler of a call that CUDA checks and the CPU does not."""
+        def handle(func, args, kwargs):
+            tag = look(args) if state.dead is None else None
+            if tag is not None:
+                name = witness_module.public_name(torch, func)
+                call = emulated_findings.Call(torch, state.version, func, name, args, kwargs, None)
+                finding = rule(call)
+                if finding is not None:
+                    line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
+                    raise assertion(line, func, args, kwargs, call, finding)
+            return generic(func, args, kwargs)
+        return handle
+
+    for name, rule in emulated_rules.UNCHECKED.items():
+        handlers[getattr(torch.nn.functional, name)] = checked(rule)
     state.look, state.mark, state.generic, state.recorder = look, mark, generic, recorder
     state.failed = failed
     emulated_views.build(state, generic, handlers)

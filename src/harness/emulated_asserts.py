@@ -73,6 +73,8 @@ KERNELS = {
     "bag_max": ("EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_max", None, (89, _ROWS), (89, _BAG)),
     "bag_offsets": ("EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_sum_mean", (138, "end >= begin"),
                     (135, "end >= begin"), (141, "end >= begin")),
+    "bag_offsets_max": ("EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_max", (87, "end >= begin"),
+                        (83, "end >= begin"), (83, "end >= begin")),
     "unpool_2d": ("MaxUnpooling.cu", "max_unpooling2d_forward_kernel",
                   (48, "maxind >= 0 && maxind < outputImageSize"),
                   (47, "maxind >= 0 && maxind < outputImageSize"),

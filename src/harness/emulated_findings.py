@@ -33,7 +33,7 @@ class Call:
         self.args = args
         self.kwargs = kwargs
         self.error = error
-        self.text = str(error)
+        self.text = None if error is None else str(error)
 
     def arg(self, at, *names, default=None):
         """Argument by position, else by one of its names."""

@@ -12,8 +12,8 @@ from .emulated_state import FOREIGN, TAG
 
 def install(state):
     """Applies every patch; each part stands alone."""
-    for part in (_parameters, _transforms, _storages, _files, _autograd, _default_device, _generators, _compilers, _parallel,
-                 _loops, _printing, _overrides, _getitem, _mode_stack):
+    for part in (_parameters, _transforms, _storages, _files, _autograd, _default_device, _generators, _compilers,
+                 _parallel, _loops, _printing, _overrides, _getitem, _mode_stack):
         part(state)
 
 

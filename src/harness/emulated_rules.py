@@ -131,6 +131,18 @@ def embedding_bag(call):
     return Finding(kernel, found[1], 0, (0, 1, 0), silent=quiet)
 
 
+def unsorted(call):
+    """Offsets of embedding_bag that go back: only CUDA looks."""
+    offsets = call.arg(2, "offsets")
+    if offsets is None or offsets.dim() != 1:
+        return None
+    at = first(offsets[1:] < offsets[:-1])
+    if at is None:
+        return None
+    what = held(offsets, "below", int(offsets[at + 1]), int(offsets[at]), at + 1)
+    return Finding("bag_offsets_max" if call.arg(6, "mode") in ("max", 2) else "bag_offsets", what, 0, (0, at, 0))
+
+
 def gather(call):
     table, dim, index = call.arg(0, "input", "self"), call.arg(1, "dim"), call.arg(2, "index", "indices")
     if call.name.endswith("take_along_dim"):
@@ -384,6 +396,10 @@ RULES = {
 }
 
 
+# what CUDA checks and the CPU does not: run before the call
+UNCHECKED = {"embedding_bag": unsorted}
+
+
 def diagnose(call):
     """The finding for a failed call, or None when CUDA raises the same error from the host."""
     leaf = call.name.rsplit(".", 1)[-1]
@@ -392,7 +408,9 @@ def diagnose(call):
         rule = RULES.get(leaf[:-1])
     if rule is None:
         return None
-    if rule is not assert_async and not VALUE_ERROR.search(call.text):
+    # with byte targets the text of the CPU holds the target as a raw byte, which need not be UTF-8
+    if rule is not assert_async and not VALUE_ERROR.search(call.text) and not (
+            rule is nll and (isinstance(call.error, UnicodeDecodeError) or not call.text)):
         return None
     try:
         return rule(call)

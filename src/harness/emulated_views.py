@@ -16,6 +16,7 @@ READ_CALLS = ("size", "dim", "stride", "numel", "nelement", "ndimension", "eleme
               "retain_grad", "has_names", "is_inference", "is_conj", "is_neg", "is_shared", "__hash__",
               "requires_grad_", "storage_type", "dim_order", "_is_view", "is_set_to", "is_same_size", "__dir__",
               "_is_zerotensor", "is_coalesced", "sparse_dim", "dense_dim", "is_distributed", "__deepcopy__")
+VIEW = object()     # handler of a call that starts no kernel
 VIEWS = ("view", "detach", "detach_", "transpose", "t", "permute", "squeeze", "unsqueeze", "expand", "narrow",
          "select", "split", "chunk", "unbind", "flatten", "unflatten", "as_strided", "swapaxes", "swapdims",
          "movedim", "moveaxis", "diagonal", "alias", "real", "tensor_split", "squeeze_", "unsqueeze_",
@@ -58,9 +59,6 @@ def build(state, generic, handlers):
     Tensor = torch.Tensor
 
     untouched = None    # the mode passes such a call on without looking
-
-    def view(func, args, kwargs):
-        return generic(func, args, kwargs, True, True)
 
     def free(func, args, kwargs):
         return generic(func, args, kwargs, False)
@@ -134,8 +132,8 @@ def build(state, generic, handlers):
     for name in VIEW_READS:
         prop = getattr(Tensor, name, None)
         if prop is not None and hasattr(prop, "__get__"):
-            handlers[prop.__get__] = view
-    for names, handler in ((READ_CALLS, untouched), (VIEWS, view), (FREE, free), (SHAPE_OF_OTHER, of_self)):
+            handlers[prop.__get__] = VIEW
+    for names, handler in ((READ_CALLS, untouched), (VIEWS, VIEW), (FREE, free), (SHAPE_OF_OTHER, of_self)):
         for name in names:
             for owner in (Tensor, torch):
                 func = getattr(owner, name, None)

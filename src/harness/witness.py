@@ -31,6 +31,12 @@ _NAMES = {
     "backward": "self gradient retain_graph create_graph inputs",
 }
 
+# texts by which torch and others say that they wanted a real device
+BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found no NVIDIA driver",
+          "from the 'CUDA' backend", "active drivers", "CUDA driver version is insufficient",
+          "module 'torch._C' has no attribute '_cuda", "CUDA_HOME environment variable is not set")
+
+emulating = False   # whether this process has the emulated device
 batch = []      # index lists of the last batches that a DataLoader fetched in this process, latest last
 seen = None     # the first exception that was noted: run.py compares it with the last one
 
@@ -111,8 +117,14 @@ def finish(report, error):
             chain.append(at)
             at = at.__cause__ or at.__context__
         failure["swallowed"] = not any(e is seen for e in chain)
-    if isinstance(error, NotEmulated) and not report.facts.get("not_emulated"):
-        report.facts["not_emulated"] = str(error)
+    if error is None or report.facts.get("not_emulated"):
+        return
+    try:
+        text = str(error)
+    except Exception:
+        return
+    if isinstance(error, NotEmulated) or (emulating and any(words in text for words in BEYOND)):
+        report.facts["not_emulated"] = text.split("\n")[0][:200]
 
 
 def remember_batches(torch):

@@ -28,7 +28,7 @@ const EXTRA_RUNS: u64 = 40;
 ///
 /// # Errors
 /// When a server or the ledger fails.
-pub fn run(
+pub(super) fn run(
     session: &mut Session<'_>,
     found: &Found,
     target: &Target,
@@ -48,11 +48,11 @@ pub fn run(
 }
 
 fn tally(seen: &[(Outcome, Verdict)]) -> Confirmed {
-    let hits = seen.iter().filter(|(_, verdict)| *verdict == Verdict::Same);
+    let mut hits = seen.iter().filter(|(_, verdict)| *verdict == Verdict::Same);
     Confirmed {
         runs: u32::try_from(seen.len()).unwrap_or(u32::MAX),
         hits: u32::try_from(hits.clone().count()).unwrap_or(u32::MAX),
-        crash_log: hits.last().map(|(outcome, _)| outcome.stderr.clone()).unwrap_or_default(),
+        crash_log: hits.next_back().map(|(outcome, _)| outcome.stderr.clone()).unwrap_or_default(),
         repro: None,
     }
 }
@@ -111,7 +111,13 @@ fn cold_runs(
         timeout: session.cold_timeout(Duration::from_secs_f64(found.timeout)),
     };
     let look = Look {
-        question: Question { candidate: candidate.clone(), size, phase: "confirm", pass: name.to_owned() },
+        question: Question {
+            candidate: candidate.clone(),
+            size,
+            phase: "confirm",
+            pass: name.to_owned(),
+            what: String::new(),
+        },
         setting,
         observe: Observe::default(),
         target: Some(target.clone()),

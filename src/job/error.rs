@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::bundle::BundleError;
 use crate::harness::HarnessError;
 use crate::ledger::LedgerError;
-use crate::oracle::OracleError;
+use crate::oracle::{OracleError, Stop};
 use crate::program::{ParseError, SourceError};
 use crate::trial::PoolError;
 
@@ -17,6 +17,8 @@ pub enum JobError {
     NotReproduced {
         /// What was seen instead.
         seen: String,
+        /// Whether it came to its end without any error.
+        clean: bool,
     },
     /// It fails now and then.
     #[error("the failure comes and goes: {hits} of {runs} runs show it ({signature})")]
@@ -36,11 +38,25 @@ pub enum JobError {
         /// From the first run.
         seen: String,
     },
-    /// One run takes too much of the time limit.
-    #[error("one run takes {seconds:.0} s, more than a tenth of the time limit: no room for a search")]
-    Long {
-        /// Seconds of the first run.
-        seconds: f64,
+    /// The emulated device cannot do what the program asks for.
+    #[error("the program needs what the emulated device does not have: {what}")]
+    NotEmulated {
+        /// What it asks for.
+        what: String,
+    },
+    /// Ctrl-C or a limit, before there was anything to keep.
+    #[error("{} before the failure was understood: there is nothing to keep", stop_in_words(*stop))]
+    Early {
+        /// Which.
+        stop: Stop,
+    },
+    /// The files of the program are not those that the ledger speaks of.
+    #[error("the program has changed since the run in `{out}`: {files}")]
+    Changed {
+        /// The bundle folder.
+        out: PathBuf,
+        /// The files that may be cut.
+        files: String,
     },
     /// The bundle folder holds something.
     #[error("`{out}` is there already and not empty")]
@@ -89,6 +105,10 @@ impl JobError {
     /// What to do about it, one line each.
     pub fn hints(&self) -> Vec<String> {
         match self {
+            Self::NotReproduced { clean: false, .. } => vec![
+                "run the command by hand: an error of Python's own must be mended first".into(),
+                "a program that takes longer: set `timeout:` in crash.yaml".into(),
+            ],
             Self::NotReproduced { .. } => vec![
                 "run the command by hand and compare; `reduce check` shows each step".into(),
                 "a failure that needs a certain seed: set `seed:` in crash.yaml".into(),
@@ -98,14 +118,28 @@ impl JobError {
                     .into(),
             ],
             Self::OtherFailure { .. } => vec!["change `expect:` in crash.yaml, or leave it out".into()],
-            Self::Long { .. } => {
-                vec!["raise `limits: {time: ...}` or start from a later checkpoint of the program".into()]
+            Self::NotEmulated { .. } => vec!["run it on a machine with a GPU: `--device cuda`".into()],
+            Self::Early { stop: Stop::Interrupted } => Vec::new(),
+            Self::Early { stop: Stop::Time } => {
+                vec!["raise `--limit-time`, or `limits: {time: ...}` in crash.yaml".into()]
             }
+            Self::Early { stop: Stop::Runs } => {
+                vec!["raise `--limit-runs`, or `limits: {runs: ...}` in crash.yaml; understanding the failure takes 3 runs".into()]
+            }
+            Self::Changed { .. } => vec!["`--force` starts anew, `--out DIR` goes elsewhere".into()],
             Self::Occupied { .. } => {
                 vec!["`--resume` goes on from its ledger, `--force` replaces it, `--out DIR` goes elsewhere".into()]
             }
             Self::NotABundle { .. } => vec!["choose another folder with `--out DIR`".into()],
             _ => Vec::new(),
         }
+    }
+}
+
+fn stop_in_words(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Interrupted => "interrupted",
+        Stop::Time => "the time limit ended the run",
+        Stop::Runs => "the limit of runs ended the run",
     }
 }

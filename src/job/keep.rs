@@ -15,7 +15,7 @@ use crate::evidence::Found;
 use crate::program::Program;
 
 /// Keeper of `source/`.
-pub struct Best {
+pub(super) struct Best {
     out: PathBuf,
     project: PathBuf,
     /// Project files that the program reads beside its sources, relative.
@@ -24,7 +24,7 @@ pub struct Best {
 
 impl Best {
     /// A keeper for a bundle folder.
-    pub fn new(out: &Path, project: PathBuf, found: &Found) -> Self {
+    pub(super) fn new(out: &Path, project: PathBuf, found: &Found) -> Self {
         let sources: BTreeSet<&String> = found.sources.iter().collect();
         let reads = |mode: &str| !mode.contains(['w', 'a', 'x', '+']);
         let data = found
@@ -37,16 +37,11 @@ impl Best {
         Self { out: out.to_owned(), project, data }
     }
 
-    /// Project files that the program reads beside its sources.
-    pub fn data(&self) -> impl Iterator<Item = &str> {
-        self.data.iter().map(String::as_str)
-    }
-
     /// Puts a candidate in place; its data files are links to the originals until the run ends.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn keep(&self, original: &Program, candidate: &Candidate) -> Result<(), JobError> {
+    pub(super) fn keep(&self, original: &Program, candidate: &Candidate) -> Result<(), JobError> {
         self.place(original, candidate, &|from, to| symlink(from, to))
     }
 
@@ -54,7 +49,7 @@ impl Best {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn finish(&self, original: &Program, candidate: &Candidate) -> Result<(), JobError> {
+    pub(super) fn finish(&self, original: &Program, candidate: &Candidate) -> Result<(), JobError> {
         self.place(original, candidate, &|from, to| fs::copy(from, to).map(|_| ()))
     }
 

@@ -88,6 +88,8 @@ pub enum Happening<'a> {
         phase: &'a str,
         /// Pass within the phase.
         pass: &'a str,
+        /// What it took away, in words.
+        what: &'a str,
         /// The verdict.
         verdict: &'a Verdict,
         /// Trials so far.
@@ -122,21 +124,30 @@ pub fn check(ground: Ground, options: Options, observer: Observer<'_>) -> Result
     let folder = tempfile::tempdir().map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
     let ledger = Ledger::create(&folder.path().join("ledger.jsonl"), "check")?;
     let mut session = Session::open(ground, options, ledger, begun, observer)?;
-    preflight::run(&mut session)
+    preflight::run(&mut session).map_err(early)
 }
 
-/// Runs the program once, as given, in a fresh interpreter.
+/// Runs the program once in a fresh interpreter, as given, or with the pins of its case.
 ///
 /// # Errors
 /// When it does not fail as this tool understands it, or cannot run here.
-pub fn first(ground: Ground, options: Options, observer: Observer<'_>) -> Result<Seen, JobError> {
+pub fn first(ground: Ground, options: Options, pinned: bool, observer: Observer<'_>) -> Result<Seen, JobError> {
     let folder = tempfile::tempdir().map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
     let ledger = Ledger::create(&folder.path().join("ledger.jsonl"), "first")?;
     let mut session = Session::open(ground, options, ledger, Instant::now(), observer)?;
     session.say("run", "the program as given, in a fresh interpreter");
-    let setting = session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout());
-    let outcome = session.look(&setting, Observe::default())?;
-    verdict::seen(&outcome).ok_or_else(|| JobError::NotReproduced { seen: describe(&outcome) })
+    let pins = if pinned { session.wanted_pins() } else { Pins::NONE };
+    let setting = session.setting("as given", Mode::Exec, pins, session.first_timeout());
+    let outcome = session.look(&setting, Observe::default()).map_err(early)?;
+    verdict::seen(&outcome).ok_or_else(|| preflight::not_reproduced(&outcome))
+}
+
+/// A stop while there is nothing to keep yet.
+fn early(error: JobError) -> JobError {
+    match error {
+        JobError::Oracle(crate::oracle::OracleError::Stopped(stop)) => JobError::Early { stop },
+        other => other,
+    }
 }
 
 /// Runs the main job and writes the bundle.
@@ -148,18 +159,33 @@ pub fn run(ground: Ground, options: Options, observer: Observer<'_>) -> Result<B
     let out =
         std::path::absolute(&options.out).map_err(|source| JobError::File { path: options.out.clone(), source })?;
     let options = Options { out: out.clone(), ..options };
+    let resumes = options.existing == Existing::Resume;
     let ledger = open_ledger(&ground, &options)?;
+    if resumes && ledger.trials().next().is_none() {
+        observer(Happening::Phase { phase: "resume", text: "there is no earlier run to go on from: starting anew" });
+    }
     let evidence = ledger.evidence().cloned().and_then(|value| serde_json::from_value::<Found>(value).ok());
     let mut session = Session::open(ground, options, ledger, begun, observer)?;
     let found = match evidence {
         Some(found) => {
             session.say("resume", "going on from the ledger");
             session.take_sources(&found.sources)?;
+            session.check_unchanged()?;
             session.warm_up(&found.modules)?;
             found
         }
         None => {
-            let found = preflight::run(&mut session)?;
+            let found = match preflight::run(&mut session) {
+                Ok(found) => found,
+                Err(error) => {
+                    leave(&out);
+                    return Err(early(error));
+                }
+            };
+            if !found.untried.is_empty() {
+                (session.observer)(Happening::Found(&found));
+                return as_it_is(&mut session, &found, &out);
+            }
             let evidence = serde_json::to_value(&found).unwrap_or_default();
             session.oracle.ledger_mut().append(Record::Evidence { evidence })?;
             found
@@ -167,6 +193,39 @@ pub fn run(ground: Ground, options: Options, observer: Observer<'_>) -> Result<B
     };
     (session.observer)(Happening::Found(&found));
     reduce(&mut session, &found, &out)
+}
+
+/// Takes back a ledger that says nothing, and the folder with it if nothing else is there.
+fn leave(out: &Path) {
+    let _gone = fs::remove_file(out.join("ledger.jsonl"));
+    let _not_empty = fs::remove_dir(out);
+}
+
+/// The bundle of a program that is too long to be searched: the original, and what its one run showed.
+fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle, JobError> {
+    let original = Arc::clone(&session.original);
+    let argv = session.ground.invocation.argv.clone();
+    let reducer = Reducer::new(
+        Arc::clone(&original),
+        target::observed(&original, found, &argv),
+        repro::entry_of(&original, &session.ground.invocation),
+        Arc::clone(&session.options.plan),
+        session.options.certify,
+    );
+    Best::new(out, session.ground.invocation.project.clone(), found).finish(&original, &reducer.best())?;
+    // The first run was a cold run of these very files.
+    let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro: None };
+    let contents = Contents {
+        outcome: BundleOutcome::Limit,
+        found,
+        reducer: &reducer,
+        confirmed: &confirmed,
+        oracle: &session.oracle,
+        ground: &session.ground,
+        jobs: session.jobs(),
+        seconds: session.begun.elapsed().as_secs_f64(),
+    };
+    Ok(bundle::write(out, &contents)?)
 }
 
 fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle, JobError> {
@@ -188,7 +247,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
-    let mut best = Best::new(out, session.ground.invocation.project.clone(), found);
+    let best = Best::new(out, session.ground.invocation.project.clone(), found);
     best.keep(&original, &reducer.best())?;
     let width = session.jobs();
     let start = (original.statements_count(), original.tokens_count());
@@ -199,7 +258,13 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
             match turn {
                 Turn::Answered { question, verdict } => {
                     phase = (question.phase.to_owned(), question.pass.clone());
-                    observer(Happening::Trial { phase: &phase.0, pass: &phase.1, verdict, runs: oracle.runs() });
+                    observer(Happening::Trial {
+                        phase: &phase.0,
+                        pass: &phase.1,
+                        what: &question.what,
+                        verdict,
+                        runs: oracle.runs(),
+                    });
                 }
                 Turn::Adopted { reducer } => {
                     let (candidate, size) = (reducer.best(), reducer.size());
@@ -242,7 +307,7 @@ fn stop_of(result: Result<(), JobError>) -> Result<Option<Stop>, JobError> {
 fn finish(
     session: &mut Session<'_>,
     found: &Found,
-    target: &crate::verdict::Target,
+    target: &verdict::Target,
     reducer: &Reducer,
     best: Best,
     stopped: Option<Stop>,
@@ -281,6 +346,7 @@ fn open_ledger(ground: &Ground, options: &Options) -> Result<Ledger, JobError> {
     let occupied = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
     match options.existing {
         Existing::Resume if path.is_file() => return Ok(Ledger::resume(&path, &case)?),
+        Existing::Resume if occupied => return Err(JobError::NotABundle { out: out.clone() }),
         Existing::Refuse if occupied => return Err(JobError::Occupied { out: out.clone() }),
         Existing::Replace if occupied => {
             if !path.is_file() {

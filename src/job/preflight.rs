@@ -3,7 +3,7 @@
 //! Invariant: a pin is used only after a run with it has shown the failure that the run as given showed.
 //! Three runs when all goes well: as given (cold), pinned (forked), traced (forked and pinned).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::JobError;
 use super::session::Session;
@@ -13,8 +13,12 @@ use crate::signature::Match;
 use crate::trial::{Mode, Observe, Outcome, Pins, Report, TrialEnd};
 use crate::verdict::{self, Seen};
 
-/// Runs of a program that does not fail at once, before it counts as one that does not fail.
-const REPEATS: u32 = 10;
+/// Most runs of a program that does not fail at once, before it counts as one that does not fail.
+const REPEATS: u32 = 40;
+/// As many of them as fit into this time, and two in any case.
+const REPEATS_TIME: Duration = Duration::from_secs(20);
+/// Runs that tell a failure that comes and goes from one that a pin hides.
+const STEADY: u32 = 4;
 /// A trial may take this many times the pinned run.
 const PATIENCE: f64 = 10.0;
 /// The traced run may take this many times a trial.
@@ -24,14 +28,14 @@ const TRACE_PATIENCE: u32 = 10;
 ///
 /// # Errors
 /// When the program does not fail, fails otherwise than expected, fails too rarely, or cannot run here.
-pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
+pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     let wanted = session.wanted_pins();
     session.say("preflight", "the program as given, in a fresh interpreter");
     let first =
         session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
     let mut seen = verdict::seen(&first);
     if first.end == TrialEnd::TimedOut {
-        return Err(JobError::NotReproduced { seen: session.timed_out(&first) });
+        return Err(JobError::NotReproduced { seen: session.timed_out(&first), clean: false });
     }
     if seen.is_none() {
         refuse_python_errors(&first)?;
@@ -40,8 +44,8 @@ pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         session.check_expected(seen)?;
     }
     let mut report = first.report.clone().unwrap_or_default();
-    if session.is_long(first.seconds) && seen.is_some() {
-        return Err(JobError::Long { seconds: first.seconds });
+    if let (true, Some(seen)) = (session.is_long(first.seconds), seen.clone()) {
+        return long(session, first, seen);
     }
     session.adopt_inventory(&report)?;
     session.warm_up(&report.modules)?;
@@ -66,7 +70,7 @@ pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         }
     }
     let Some(found) = found else {
-        return Err(JobError::NotReproduced { seen: describe(&base) });
+        return Err(not_reproduced(&base));
     };
     let as_given = match &seen {
         Some(_) => describe(&first),
@@ -109,6 +113,42 @@ pub fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         notes: report.notes,
         environment: serde_json::to_value(&report.other).unwrap_or_default(),
         log: tail(&first.stderr, 40),
+        untried: Vec::new(),
+    })
+}
+
+/// One run takes so long that there is no room for a search: the first run is all that there is.
+fn long(session: &mut Session<'_>, first: Outcome, seen: Seen) -> Result<Found, JobError> {
+    let report = first.report.clone().unwrap_or_default();
+    session.adopt_inventory(&report)?;
+    let limit = session.time_limit().as_secs_f64();
+    Ok(Found {
+        as_given: describe(&first),
+        signature: seen.signature,
+        failure: seen.failure,
+        frames: seen.frames,
+        mode: Mode::Exec,
+        pins: Pins::NONE,
+        hidden: Vec::new(),
+        sources: session.sources(),
+        modules: report.modules,
+        opened: report.opened,
+        trace: crate::trial::Trace::default(),
+        timeout: session.first_timeout().as_secs_f64(),
+        seconds: [first.seconds; 3],
+        notes: report.notes,
+        environment: serde_json::to_value(&report.other).unwrap_or_default(),
+        log: first.stderr,
+        untried: vec![
+            format!(
+                "one run takes {:.0} s, more than a tenth of the time limit of {limit:.0} s: nothing was removed or simplified",
+                first.seconds
+            ),
+            "no second run: whether the failure comes each time, and whether a seed, blocking launches or DataLoaders \
+             without workers hide it, is not known"
+                .to_owned(),
+            "no single-file program".to_owned(),
+        ],
     })
 }
 
@@ -139,6 +179,7 @@ fn find_a_way(
         Ok(agrees(verdict::seen(&outcome).as_ref(), Some(wanted)).then_some(outcome))
     };
     if let Some(outcome) = cold(session, pins, Mode::Exec)? {
+        steady(session, wanted, pins, Mode::Exec, timeout)?;
         hidden.push(
             "fork: a process forked from a server with torch imported changes the failure; each trial starts cold"
                 .into(),
@@ -150,26 +191,42 @@ fn find_a_way(
             continue;
         }
         if let Some(outcome) = cold(session, fewer, Mode::Fork)? {
+            steady(session, wanted, fewer, Mode::Fork, timeout)?;
             hidden.push(format!("{name} hides or changes the failure; switched off"));
             return Ok(Way { mode: Mode::Fork, pins: fewer, outcome });
         }
     }
     for mode in [Mode::Fork, Mode::Exec] {
         if let Some(outcome) = cold(session, Pins::NONE, mode)? {
+            steady(session, wanted, Pins::NONE, mode, timeout)?;
             hidden.push("no single pin is to blame; all are switched off".into());
             return Ok(Way { mode, pins: Pins::NONE, outcome });
         }
     }
-    let (hits, runs) = count(session, wanted, Pins::NONE, Mode::Exec, timeout, REPEATS)?;
+    let (hits, runs) = count(session, wanted, Pins::NONE, Mode::Exec, timeout, STEADY)?;
     Err(JobError::TooRare { hits: hits + 1, runs: runs + 1, signature: wanted.signature.to_string() })
+}
+
+/// A failure that comes and goes looks like one that a pin hides, until it is asked again.
+fn steady(session: &mut Session<'_>, wanted: &Seen, pins: Pins, mode: Mode, timeout: Duration) -> Result<(), JobError> {
+    let (hits, runs) = count(session, wanted, pins, mode, timeout, STEADY)?;
+    if hits == runs {
+        return Ok(());
+    }
+    Err(JobError::TooRare { hits: hits + 2, runs: runs + 3, signature: wanted.signature.to_string() })
 }
 
 /// Repeats a program that did not fail, as given and pinned in turn.
 fn repeat(session: &mut Session<'_>, first: &Outcome, pins: Pins, timeout: Duration) -> Result<Seen, JobError> {
     session.say("preflight", "no failure yet; trying again");
-    let mut hits = 0;
+    let begun = Instant::now();
+    let (mut hits, mut runs) = (0, 0);
     let mut last = None;
     for round in 0..REPEATS {
+        if round >= 2 && begun.elapsed() >= REPEATS_TIME {
+            break;
+        }
+        runs += 1;
         let chosen = if round % 2 == 0 { Pins::NONE } else { Pins { seed: None, ..pins } };
         let outcome = session.look(&session.setting("as given", Mode::Fork, chosen, timeout), Observe::default())?;
         if let Some(seen) = verdict::seen(&outcome) {
@@ -178,8 +235,11 @@ fn repeat(session: &mut Session<'_>, first: &Outcome, pins: Pins, timeout: Durat
         }
     }
     match last {
-        Some(seen) => Err(JobError::TooRare { hits, runs: REPEATS + 2, signature: seen.signature.to_string() }),
-        None => Err(JobError::NotReproduced { seen: describe(first) }),
+        Some(seen) => Err(JobError::TooRare { hits, runs: runs + 2, signature: seen.signature.to_string() }),
+        None => Err(JobError::NotReproduced {
+            seen: format!("{} ({} runs)", describe(first), runs + 2),
+            clean: is_clean(first),
+        }),
     }
 }
 
@@ -221,11 +281,30 @@ fn agrees(one: Option<&Seen>, other: Option<&Seen>) -> bool {
 
 /// A Python error on the first run is the program's own, and no case for this tool.
 fn refuse_python_errors(outcome: &Outcome) -> Result<(), JobError> {
+    if let Some(what) = outcome.report.as_ref().and_then(|report| report.not_emulated.clone()) {
+        return Err(JobError::NotEmulated { what });
+    }
+    if !matches!(outcome.end, TrialEnd::Exited(_)) {
+        return Err(not_reproduced(outcome));
+    }
     let Some(exception) = outcome.report.as_ref().and_then(|report| report.exception.as_ref()) else { return Ok(()) };
     if let Some(syntax) = &exception.syntax {
-        return Err(JobError::NotReproduced { seen: format!("{}:{}: {}", syntax.file, syntax.line, syntax.message) });
+        return Err(JobError::NotReproduced {
+            seen: format!("{}:{}: {}", syntax.file, syntax.line, syntax.message),
+            clean: false,
+        });
     }
-    Err(JobError::NotReproduced { seen: describe(outcome) })
+    Err(not_reproduced(outcome))
+}
+
+/// The error for a run that showed no device-side failure.
+pub(super) fn not_reproduced(outcome: &Outcome) -> JobError {
+    JobError::NotReproduced { seen: describe(outcome), clean: is_clean(outcome) }
+}
+
+fn is_clean(outcome: &Outcome) -> bool {
+    let exception = outcome.report.as_ref().is_some_and(|report| report.exception.is_some());
+    outcome.end == TrialEnd::Exited(0) && !exception
 }
 
 /// How a run ended, in one line for people.
@@ -241,10 +320,24 @@ pub fn describe(outcome: &Outcome) -> String {
             format!("{}{at}", verdict::one_line(&exception.kind, &exception.message))
         }
         (None, TrialEnd::Exited(code)) => format!("no device-side failure, exit status {code}"),
+        (None, TrialEnd::Signaled(_)) if overflows(outcome) => {
+            format!("it printed more than {} MiB and was ended", MOST_OUTPUT >> 20)
+        }
+        (None, TrialEnd::Signaled(9)) => {
+            "killed (signal 9); the system or `limits: {memory: ...}` ran out of memory".to_owned()
+        }
         (None, TrialEnd::Signaled(signal)) => format!("ended by signal {signal}"),
         (None, TrialEnd::TimedOut) => format!("no end after {:.0} s", outcome.seconds),
         (None, TrialEnd::Dropped | TrialEnd::Lost) => "lost".to_owned(),
     }
+}
+
+/// The harness ends a trial whose output grows beyond this many bytes.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+fn overflows(outcome: &Outcome) -> bool {
+    let size = |name: &str| std::fs::metadata(outcome.scratch.join(name)).map_or(0, |data| data.len());
+    size("stdout").max(size("stderr")) >= MOST_OUTPUT
 }
 
 fn pins_in_words(pins: &Pins) -> String {

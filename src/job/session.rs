@@ -30,10 +30,10 @@ const LONG: f64 = 0.1;
 const GPU_JOBS: usize = 4;
 
 /// Who is told what happens.
-pub type Observer<'a> = &'a mut dyn FnMut(Happening<'_>);
+pub(super) type Observer<'a> = &'a mut dyn FnMut(Happening<'_>);
 
 /// One run of the main job.
-pub struct Session<'a> {
+pub(super) struct Session<'a> {
     pub(super) ground: Ground,
     pub(super) options: Options,
     pub(super) oracle: Oracle,
@@ -50,7 +50,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the scratch folder, the server or the ledger fail.
-    pub fn open(
+    pub(super) fn open(
         ground: Ground,
         options: Options,
         ledger: Ledger,
@@ -81,18 +81,18 @@ impl<'a> Session<'a> {
     }
 
     /// Tells the user what is going on.
-    pub fn say(&mut self, phase: &'static str, text: &str) {
+    pub(super) fn say(&mut self, phase: &'static str, text: &str) {
         (self.observer)(Happening::Phase { phase, text });
     }
 
     /// The pins that the case asks for.
-    pub fn wanted_pins(&self) -> Pins {
+    pub(super) fn wanted_pins(&self) -> Pins {
         let pins = self.ground.case.setting.pins;
         Pins { launch_blocking: pins.launch_blocking, seed: pins.seed.map(u64::from), num_workers: pins.num_workers }
     }
 
     /// A setting by its parts.
-    pub fn setting(&self, name: &str, mode: Mode, pins: Pins, timeout: Duration) -> Setting {
+    pub(super) fn setting(&self, name: &str, mode: Mode, pins: Pins, timeout: Duration) -> Setting {
         Setting { name: name.to_owned(), mode, pins, timeout }
     }
 
@@ -100,13 +100,14 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the oracle fails.
-    pub fn look(&mut self, setting: &Setting, observe: Observe) -> Result<Outcome, JobError> {
+    pub(super) fn look(&mut self, setting: &Setting, observe: Observe) -> Result<Outcome, JobError> {
         let look = Look {
             question: Question {
                 candidate: Candidate::new(self.original.tree().clone()),
                 size: (self.original.statements_count(), self.original.tokens_count()),
                 phase: "preflight",
                 pass: String::new(),
+                what: String::new(),
             },
             setting: setting.clone(),
             observe,
@@ -114,37 +115,48 @@ impl<'a> Session<'a> {
             in_place: false,
         };
         let (outcome, verdict) = self.oracle.observe(&look)?;
-        (self.observer)(Happening::Trial { phase: "preflight", pass: "", verdict: &verdict, runs: self.oracle.runs() });
+        (self.observer)(Happening::Trial {
+            phase: "preflight",
+            pass: "",
+            what: "",
+            verdict: &verdict,
+            runs: self.oracle.runs(),
+        });
         Ok(outcome)
     }
 
     /// Time for the first run: what the case says, else what is left of the limit.
-    pub fn first_timeout(&self) -> Duration {
+    pub(super) fn first_timeout(&self) -> Duration {
         self.case_timeout().unwrap_or(self.time_limit)
     }
 
+    /// Time for the whole run.
+    pub(super) fn time_limit(&self) -> Duration {
+        self.time_limit
+    }
+
     /// Time for a trial as the user said it.
-    pub fn case_timeout(&self) -> Option<Duration> {
+    pub(super) fn case_timeout(&self) -> Option<Duration> {
         self.options.timeout.or(self.ground.case.limits.timeout)
     }
 
     /// Time for a trial before a pinned run has been seen.
-    pub fn trial_timeout(&self, first_seconds: f64) -> Duration {
+    pub(super) fn trial_timeout(&self, first_seconds: f64) -> Duration {
         self.case_timeout().unwrap_or_else(|| Duration::from_secs_f64((first_seconds * 10.0).max(30.0)))
     }
 
     /// The same for a fresh interpreter, which imports torch first.
-    pub fn cold_timeout(&self, trial: Duration) -> Duration {
+    pub(super) fn cold_timeout(&self, trial: Duration) -> Duration {
         self.case_timeout().unwrap_or(trial + Duration::from_secs(120))
     }
 
     /// Whether a run of that many seconds leaves no room for a search.
-    pub fn is_long(&self, seconds: f64) -> bool {
+    pub(super) fn is_long(&self, seconds: f64) -> bool {
         seconds > LONG * self.time_limit.as_secs_f64()
     }
 
     /// What to say of a run that did not end.
-    pub fn timed_out(&self, outcome: &Outcome) -> String {
+    pub(super) fn timed_out(&self, outcome: &Outcome) -> String {
         format!("no failure and no end after {:.0} s; a longer `timeout` may help", outcome.seconds)
     }
 
@@ -152,7 +164,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// [`JobError::OtherFailure`] with both.
-    pub fn check_expected(&self, seen: &Seen) -> Result<(), JobError> {
+    pub(super) fn check_expected(&self, seen: &Seen) -> Result<(), JobError> {
         let expect = &self.ground.case.expect;
         let text = seen.signature.to_string();
         let signature = &seen.signature;
@@ -166,7 +178,7 @@ impl<'a> Session<'a> {
     }
 
     /// The level at which failures are compared.
-    pub fn level(&self) -> Match {
+    pub(super) fn level(&self) -> Match {
         self.options.level.or(self.ground.case.expect.level).unwrap_or(Match::Normal)
     }
 
@@ -174,7 +186,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn adopt_inventory(&mut self, report: &Report) -> Result<(), JobError> {
+    pub(super) fn adopt_inventory(&mut self, report: &Report) -> Result<(), JobError> {
         let root = &self.ground.invocation.project;
         let case = &self.ground.case;
         let absolute = |path: &str| root.join(path);
@@ -199,15 +211,28 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn take_sources(&mut self, files: &[String]) -> Result<(), JobError> {
+    pub(super) fn take_sources(&mut self, files: &[String]) -> Result<(), JobError> {
         let tree = SourceTree::read(&self.ground.invocation.project, files)?;
         self.original = Arc::new(Program::parse(&tree)?);
         self.oracle.set_original(Arc::clone(&self.original));
         Ok(())
     }
 
+    /// Refuses to go on with a ledger whose preflight ran other files than those that are there now.
+    ///
+    /// # Errors
+    /// [`JobError::Changed`] with the files.
+    pub(super) fn check_unchanged(&self) -> Result<(), JobError> {
+        let now = Candidate::new(self.original.tree().clone()).id;
+        let mut ran = self.oracle.ledger().trials().filter(|trial| trial.phase == "preflight");
+        if ran.any(|trial| trial.candidate == now) {
+            return Ok(());
+        }
+        Err(JobError::Changed { out: self.options.out.clone(), files: self.sources().join(", ") })
+    }
+
     /// The files that may be cut.
-    pub fn sources(&self) -> Vec<String> {
+    pub(super) fn sources(&self) -> Vec<String> {
         self.original.paths().to_vec()
     }
 
@@ -215,7 +240,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the server does not start.
-    pub fn warm_up(&mut self, modules: &[String]) -> Result<(), JobError> {
+    pub(super) fn warm_up(&mut self, modules: &[String]) -> Result<(), JobError> {
         let own = self.project_modules();
         let preload: Vec<String> = modules
             .iter()
@@ -243,7 +268,7 @@ impl<'a> Session<'a> {
     }
 
     /// Trials at once.
-    pub fn jobs(&self) -> usize {
+    pub(super) fn jobs(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let asked = self.options.jobs.or(self.ground.case.jobs).map(|jobs| jobs as usize);
         asked.unwrap_or(match self.ground.device {
@@ -256,7 +281,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the server does not start.
-    pub fn cold_pool(&self, project: &Path, workdir: &str, program: ProgramSpec) -> Result<Pool, JobError> {
+    pub(super) fn cold_pool(&self, project: &Path, workdir: &str, program: ProgramSpec) -> Result<Pool, JobError> {
         let mut spec = pool_spec(&self.ground, &self.options, self.scratch.path(), &self.harness, Vec::new(), None);
         spec.project = project.to_owned();
         spec.workdir = workdir.to_owned();
@@ -269,7 +294,7 @@ impl<'a> Session<'a> {
 }
 
 /// The program of an invocation as the harness takes it.
-pub fn program_spec(invocation: &Invocation) -> ProgramSpec {
+pub(super) fn program_spec(invocation: &Invocation) -> ProgramSpec {
     let (kind, target) = match &invocation.program {
         CaseProgram::Script(path) => ("script", path),
         CaseProgram::Module(name) => ("module", name),
@@ -328,7 +353,7 @@ fn condition_is(wanted: &str, signature: &Signature) -> bool {
 }
 
 /// A path relative to a root, with `/`; `None` outside it.
-pub fn relative(root: &Path, path: &Path) -> Option<String> {
+pub(super) fn relative(root: &Path, path: &Path) -> Option<String> {
     let canonical = path.canonicalize().ok()?;
     let root = root.canonicalize().ok()?;
     let inside = canonical.strip_prefix(root).ok()?;

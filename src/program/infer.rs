@@ -128,10 +128,11 @@ impl Linker<'_> {
         if let Some(home) = home {
             let scope = &self.names.scopes[home];
             let around = scope.parent.map(|parent| &self.names.scopes[parent]);
-            if let (ScopeKind::Function, Some(around)) = (scope.kind, around) {
-                if around.kind == ScopeKind::Class && scope.parameters.first().is_some_and(|first| first == name) {
-                    return around.owner.map_or(Kind::Unknown, |class| Kind::Instance(BTreeSet::from([class])));
-                }
+            if let (ScopeKind::Function, Some(around)) = (scope.kind, around)
+                && around.kind == ScopeKind::Class
+                && scope.parameters.first().is_some_and(|first| first == name)
+            {
+                return around.owner.map_or(Kind::Unknown, |class| Kind::Instance(BTreeSet::from([class])));
             }
         }
         let defs = self.definitions(at, name);

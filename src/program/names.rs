@@ -259,10 +259,11 @@ impl Names {
             let scope = self.scope_of[index];
             for name in facts.loads.iter().filter_map(|access| access.root.as_deref()) {
                 let Some(home) = self.home_of_use(scope, name) else { continue };
-                if let Some([only]) = self.scopes[home].bound.get(name).map(Vec::as_slice) {
-                    if *only < reader && self.scope_in(*only) != Some(home) {
-                        readers.entry(*only).or_default().insert(reader);
-                    }
+                if let Some([only]) = self.scopes[home].bound.get(name).map(Vec::as_slice)
+                    && *only < reader
+                    && self.scope_in(*only) != Some(home)
+                {
+                    readers.entry(*only).or_default().insert(reader);
                 }
             }
         }

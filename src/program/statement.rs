@@ -39,7 +39,6 @@ impl FileId {
 
 /// What a statement is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)]
 pub enum StmtKind {
     FunctionDef,
     ClassDef,

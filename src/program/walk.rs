@@ -147,13 +147,13 @@ impl Walk {
     }
 
     fn load(&mut self, access: Access) {
-        if let Some(root) = &access.root {
-            if self.hidden.iter().any(|names| names.contains(root)) {
-                if !access.steps.is_empty() {
-                    self.facts.loads.insert(Access { root: None, steps: access.steps });
-                }
-                return;
+        if let Some(root) = &access.root
+            && self.hidden.iter().any(|names| names.contains(root))
+        {
+            if !access.steps.is_empty() {
+                self.facts.loads.insert(Access { root: None, steps: access.steps });
             }
+            return;
         }
         self.facts.loads.insert(access);
     }
@@ -213,27 +213,26 @@ impl Walk {
     /// A call that is a statement of its own is there for its effect.
     fn effect(&mut self, value: &Expr) {
         let Expr::Call(call) = value else { return };
-        if let Expr::Attribute(attribute) = &*call.func {
-            if method_change(&attribute.attr).is_none() {
-                if let Some(object) = place(&attribute.value) {
-                    self.store(object, None, Change::Effect);
-                }
-            }
+        if let Expr::Attribute(attribute) = &*call.func
+            && method_change(&attribute.attr).is_none()
+            && let Some(object) = place(&attribute.value)
+        {
+            self.store(object, None, Change::Effect);
         }
     }
 
     fn call(&mut self, call: &ast::ExprCall) {
-        if let Expr::Attribute(attribute) = &*call.func {
-            if let (Some(change), Some(object)) = (method_change(&attribute.attr), place(&attribute.value)) {
-                let first = call.arguments.args.first();
-                match (attribute.attr.as_str(), first.and_then(literal)) {
-                    ("setdefault" | "pop", Some(key)) => self.store(object, Some(Step::Key(key)), change),
-                    ("register_buffer" | "register_parameter" | "add_module", Some(name)) => {
-                        self.store(object.clone(), Some(Step::Attribute(name.clone())), Change::Attribute);
-                        self.store(object, Some(Step::Key(name)), change);
-                    }
-                    _ => self.store(object, None, change),
+        if let Expr::Attribute(attribute) = &*call.func
+            && let (Some(change), Some(object)) = (method_change(&attribute.attr), place(&attribute.value))
+        {
+            let first = call.arguments.args.first();
+            match (attribute.attr.as_str(), first.and_then(literal)) {
+                ("setdefault" | "pop", Some(key)) => self.store(object, Some(Step::Key(key)), change),
+                ("register_buffer" | "register_parameter" | "add_module", Some(name)) => {
+                    self.store(object.clone(), Some(Step::Attribute(name.clone())), Change::Attribute);
+                    self.store(object, Some(Step::Key(name)), change);
                 }
+                _ => self.store(object, None, change),
             }
         }
         let first = call.arguments.args.first();
@@ -248,10 +247,10 @@ impl Walk {
             self.store(object, step.filter(|_| change == Change::Attribute), change);
         }
         for keyword in &call.arguments.keywords {
-            if keyword.arg.as_ref().is_some_and(|name| name == "out") {
-                if let Some(object) = place(&keyword.value) {
-                    self.store(object, None, Change::Whole);
-                }
+            if keyword.arg.as_ref().is_some_and(|name| name == "out")
+                && let Some(object) = place(&keyword.value)
+            {
+                self.store(object, None, Change::Whole);
             }
         }
     }

@@ -57,8 +57,7 @@ fn run_inner<E: From<OracleError>>(
     watch: &mut dyn FnMut(Turn<'_>, &mut Oracle) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut paid: BTreeSet<crate::candidate::CandidateId> = BTreeSet::new();
-    loop {
-        let Some(question) = reducer.next() else { break };
+    while let Some((question, _)) = reducer.next_question() {
         if let Some(verdict) = oracle.known(&question.candidate.id) {
             if !paid.remove(&question.candidate.id) {
                 oracle.count_cached();
@@ -93,7 +92,7 @@ fn frontier(reducer: &Reducer, oracle: &Oracle, width: usize) -> Vec<Question> {
             break;
         }
         looked += 1;
-        let Some((question, expect)) = node.next_with_estimate() else { continue };
+        let Some((question, expect)) = node.next_question() else { continue };
         if let Some(verdict) = oracle.known(&question.candidate.id) {
             node.mark(&verdict);
             open.push((reach, node));

@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use super::certificate::{self, Certificate};
 use super::halving::{self, Halving};
-use super::machine::{Answer, Machine, Set, Step};
-use super::progression::{HardEdges, Probe, Problem, Progression};
+use super::machine::{Answer, Ask, Machine, Set, Step};
+use super::progression::{Closures as _, HardEdges, Probe, Problem, Progression};
 use super::removals::StatementRemovals;
 use super::sweep::Sweep;
 use crate::candidate::Candidate;
 use crate::oracle::Question;
 use crate::passes::{Facts, Proposal, combine};
 use crate::plan::Plan;
-use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, SourceTree, StmtId, StmtSet, Strength};
+use crate::program::{
+    Graph, Missing as MissingKind, Need, Observed, Program, Provenance, Ran, SourceTree, StmtId, StmtSet, Strength,
+};
 use crate::trial::{Frame, Missing};
 use crate::verdict::Verdict;
 
@@ -27,6 +29,8 @@ const ROUNDS: u32 = 4;
 
 /// Stages of the strategy that are worth a repetition after a later slice.
 const REPEATED: usize = 2;
+/// Misses that end a slice which is only a look.
+const LOOKS: u32 = 3;
 
 /// What does not change while the search goes on.
 #[derive(Debug)]
@@ -49,25 +53,32 @@ struct Incumbent {
 
 #[derive(Clone)]
 enum Stage {
-    Slice {
-        base: Arc<Incumbent>,
-        graph: Arc<Graph>,
-        machine: Box<Progression<HardEdges>>,
-        misses: u32,
-    },
-    Structure {
-        index: usize,
-        until: usize,
-        base: Arc<Incumbent>,
-        proposals: Arc<Vec<Proposal>>,
-        machine: Box<Halving>,
-        runs: u32,
-    },
-    Sweep {
-        base: Arc<Incumbent>,
-        machine: Box<Sweep<StatementRemovals>>,
-    },
+    Slice { base: Arc<Incumbent>, graph: Arc<Graph>, machine: Box<Progression<HardEdges>>, kind: Kind, misses: u32 },
+    Structure { index: usize, until: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
+    Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>>, cascade: Box<Cascade> },
     Done,
+}
+
+/// Which slice a stage looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Nothing behind the calls on the stack, as far as earlier rounds of a loop do not need it: a look.
+    Truncated,
+    /// What the graph says the failure needs: a search where that is not enough.
+    Whole,
+    /// The same for what is left after structure: a look.
+    Again,
+}
+
+/// What a successful removal leaves without a use goes in one run: the slice of what is present.
+#[derive(Clone)]
+struct Cascade {
+    needs: HardEdges,
+    required: Set,
+    /// A removal has just hit.
+    due: bool,
+    /// The open question is the cascade's.
+    asked: bool,
 }
 
 /// The search for one program.
@@ -79,8 +90,8 @@ pub struct Reducer {
     /// Keys of proposals that failed alone; they are not tried again.
     tried: Arc<BTreeSet<String>>,
     round: u32,
-    /// The slice of the original is done.
-    sliced: bool,
+    /// The truncated slice held.
+    truncated: bool,
     open: Option<(Arc<Incumbent>, Question, f64)>,
     certificate: Certificate,
 }
@@ -100,8 +111,9 @@ impl Reducer {
             size: (original.statements_count(), original.tokens_count()),
             program: Arc::clone(&original),
         });
-        let machine = Box::new(slice(&original, &observed, &graph));
-        let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, misses: 0 };
+        let kind = if observed.crash.is_empty() { Kind::Whole } else { Kind::Truncated };
+        let machine = Box::new(slice(&original, &observed, &graph, kind == Kind::Truncated));
+        let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, kind, misses: 0 };
         let ground = Arc::new(Ground { original, observed, graph, plan, certify, entry });
         Self {
             ground,
@@ -109,7 +121,7 @@ impl Reducer {
             stage,
             tried: Arc::new(BTreeSet::new()),
             round: 0,
-            sliced: false,
+            truncated: true,
             open: None,
             certificate: Certificate::default(),
         }
@@ -145,26 +157,20 @@ impl Reducer {
         &self.certificate
     }
 
-    /// The next question; `None` at the end.
-    pub fn next(&mut self) -> Option<Question> {
-        self.next_with_estimate().map(|(question, _)| question)
-    }
-
-    /// The next question with the probability that its answer is `same`.
-    pub fn next_with_estimate(&mut self) -> Option<(Question, f64)> {
+    /// The next question with the probability that its answer is `same`; `None` at the end.
+    pub fn next_question(&mut self) -> Option<(Question, f64)> {
         loop {
             if let Some((_, question, expect)) = &self.open {
                 return Some((question.clone(), *expect));
             }
             let step = match &mut self.stage {
-                // The first slice is worth a search; a later one only a look.
-                Stage::Slice { misses, .. } if self.sliced && *misses > 0 => Step::Done,
+                Stage::Slice { misses, kind, .. } if *kind != Kind::Whole && *misses >= LOOKS => Step::Done,
                 Stage::Slice { machine, .. } => machine.step(),
                 Stage::Structure { machine, runs, index, .. } => {
                     let most = self.ground.plan.stages()[*index].max_runs;
                     if most.is_some_and(|most| *runs >= most) { Step::Done } else { machine.step() }
                 }
-                Stage::Sweep { machine, .. } => machine.step(),
+                Stage::Sweep { machine, cascade, .. } => cascade.step(machine),
                 Stage::Done => return None,
             };
             let Step::Ask(ask) = step else {
@@ -175,8 +181,13 @@ impl Reducer {
                 Some(incumbent) if incumbent.candidate.id == self.best.candidate.id => self.answer(&Answer::Hit),
                 Some(incumbent) => {
                     let (phase, pass) = self.names(ask.why);
-                    let question =
-                        Question { candidate: incumbent.candidate.clone(), size: incumbent.size, phase, pass };
+                    let question = Question {
+                        candidate: incumbent.candidate.clone(),
+                        size: incumbent.size,
+                        phase,
+                        pass,
+                        what: self.what(&ask.keep),
+                    };
                     self.open = Some((Arc::new(incumbent), question, ask.expect));
                 }
                 // Text that does not parse cannot fail in the right way: no run.
@@ -207,7 +218,12 @@ impl Reducer {
     fn answer(&mut self, answer: &Answer) {
         match &mut self.stage {
             Stage::Slice { machine, misses, .. } => {
-                *misses += u32::from(!answer.is_hit());
+                // An error that names what was missing is worth another look; any other miss ends it.
+                *misses += match answer {
+                    Answer::Hit => 0,
+                    Answer::Named(_) => 1,
+                    Answer::Miss | Answer::Unresolved => LOOKS,
+                };
                 machine.mark(answer);
             }
             Stage::Structure { machine, .. } => {
@@ -215,7 +231,10 @@ impl Reducer {
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
                 machine.mark(answer);
             }
-            Stage::Sweep { machine, .. } => {
+            Stage::Sweep { machine, cascade, .. } => {
+                if cascade.take(machine, answer) {
+                    return;
+                }
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
                 machine.mark(answer);
             }
@@ -225,11 +244,33 @@ impl Reducer {
 
     fn names(&self, why: &'static str) -> (&'static str, String) {
         match &self.stage {
-            Stage::Slice { .. } if self.sliced => ("slice", "again".to_owned()),
+            Stage::Slice { kind: Kind::Again, .. } => ("slice", "again".to_owned()),
+            Stage::Slice { kind: Kind::Truncated, .. } => ("slice", "truncated".to_owned()),
             Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
             Stage::Sweep { .. } => ("sweep", why.to_owned()),
             Stage::Done => ("done", String::new()),
+        }
+    }
+
+    /// What a question takes away, in words.
+    fn what(&self, keep: &Set) -> String {
+        match &self.stage {
+            Stage::Slice { base, .. } => {
+                format!("keeps {} of {} statements", keep.len(), base.program.statements().len())
+            }
+            Stage::Structure { proposals, machine, .. } => {
+                let new = keep.difference(machine.applied());
+                let first = new.iter().next().and_then(|at| proposals.get(at)).map_or("", |one| one.label.as_str());
+                format!("{} changes, first: {first}", new.len())
+            }
+            Stage::Sweep { base, machine, .. } => {
+                let gone = machine.present().difference(keep);
+                let first = gone.iter().next().and_then(|at| base.program.statements().get(at));
+                let text = first.map_or("", |one| base.program.text_of(one.id).lines().next().unwrap_or_default());
+                format!("{} statements, first: `{text}`", gone.len())
+            }
+            Stage::Done => String::new(),
         }
     }
 
@@ -284,15 +325,18 @@ impl Reducer {
     /// The stage is done; the next one begins.
     fn advance(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Slice { base, .. } => {
+            Stage::Slice { kind: Kind::Truncated, base, graph, .. } if self.best.candidate.id == base.candidate.id => {
+                self.truncated = false;
+                let machine = Box::new(slice(&base.program, &self.ground.observed, &graph, false));
+                Stage::Slice { base, graph, machine, kind: Kind::Whole, misses: 0 }
+            }
+            Stage::Slice { base, kind, .. } => {
                 // What the structure stages freed, the slice takes; what that frees, the first stages take.
-                let again = self.sliced && self.best.candidate.id != base.candidate.id;
-                let until = if again { REPEATED } else { usize::MAX };
-                if self.sliced && !again {
-                    self.sweep()
-                } else {
-                    self.sliced = true;
-                    self.structure(0, until)
+                let smaller = self.best.candidate.id != base.candidate.id;
+                match (kind, smaller) {
+                    (Kind::Again, true) => self.structure(0, REPEATED),
+                    (Kind::Again, false) => self.sweep(),
+                    (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                 }
             }
             Stage::Structure { index, until, base, proposals, machine, .. } => {
@@ -302,7 +346,7 @@ impl Reducer {
                 let _ = base;
                 self.structure(index + 1, until)
             }
-            Stage::Sweep { base, machine } => {
+            Stage::Sweep { base, machine, .. } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
                 self.round += 1;
                 let smaller = self.best.candidate.id != base.candidate.id;
@@ -350,8 +394,8 @@ impl Reducer {
         let base = Arc::clone(&self.best);
         let observed = self.observed();
         let graph = Arc::new(Graph::build(&base.program, &observed));
-        let machine = Box::new(slice(&base.program, &observed, &graph));
-        Stage::Slice { base, graph, machine, misses: 0 }
+        let machine = Box::new(slice(&base.program, &observed, &graph, self.truncated));
+        Stage::Slice { base, graph, machine, kind: Kind::Again, misses: 0 }
     }
 
     fn sweep(&self) -> Stage {
@@ -360,7 +404,16 @@ impl Reducer {
         let removals = StatementRemovals::new(&base.program, self.ran(facts));
         let present = Set::full(base.program.statements().len());
         let machine = Sweep::new(present, removals, self.ground.certify);
-        Stage::Sweep { base, machine: Box::new(machine) }
+        let observed = self.observed();
+        let graph = Graph::build(&base.program, &observed);
+        let count = base.program.statements().len();
+        let cascade = Cascade {
+            needs: HardEdges::new(count, hard_edges(&base.program, &observed, &graph, self.truncated)),
+            required: Set::of(count, observed.crash.iter().map(|id| id.index())),
+            due: false,
+            asked: false,
+        };
+        Stage::Sweep { base, machine: Box::new(machine), cascade: Box::new(cascade) }
     }
 
     /// What the run showed of the best; nothing where its failing statement is not known.
@@ -431,15 +484,39 @@ impl Reducer {
     }
 }
 
+impl Cascade {
+    fn step(&mut self, machine: &mut Sweep<StatementRemovals>) -> Step {
+        if self.due && !self.required.is_empty() {
+            let present = machine.present();
+            let keep = self.needs.closure(&self.required, present);
+            if keep != *present && self.required.is_subset(present) {
+                self.asked = true;
+                return Step::Ask(Ask { keep, expect: 0.7, why: "sweep cascade" });
+            }
+            self.due = false;
+        }
+        machine.step()
+    }
+
+    /// Takes the answer if the open question is the cascade's.
+    fn take(&mut self, machine: &mut Sweep<StatementRemovals>, answer: &Answer) -> bool {
+        if !self.asked {
+            self.due = answer.is_hit();
+            return false;
+        }
+        self.asked = false;
+        self.due = false;
+        if answer.is_hit() {
+            let keep = self.needs.closure(&self.required, machine.present());
+            machine.shrink(&keep);
+        }
+        true
+    }
+}
+
 /// The first stage: binary reduction on closures around the crash.
-fn slice(original: &Program, observed: &Observed, graph: &Graph) -> Progression<HardEdges> {
+fn slice(original: &Program, observed: &Observed, graph: &Graph, truncated: bool) -> Progression<HardEdges> {
     let count = original.statements().len();
-    let edges = |wanted: Strength| {
-        let edges = graph.edges().into_iter();
-        let of_strength = edges.filter(move |(_, _, need)| need.strength == wanted);
-        of_strength.map(|(user, definer, _)| (user.index(), definer.index()))
-    };
-    let containment = original.statements().iter().filter_map(|one| Some((one.id.index(), one.parent?.index())));
     let required = Set::of(count, observed.crash.iter().map(|id| id.index()));
     let executed = Set::of(count, observed.executed.iter().map(|id| id.index()));
     let mut probes = Vec::new();
@@ -450,11 +527,39 @@ fn slice(original: &Program, observed: &Observed, graph: &Graph) -> Progression<
     Progression::new(Problem {
         universe: Set::full(count),
         required,
-        closures: HardEdges::new(count, edges(Strength::Hard).chain(containment)),
-        soft: edges(Strength::Soft).collect(),
+        closures: HardEdges::new(count, hard_edges(original, observed, graph, truncated)),
+        soft: graph
+            .edges()
+            .into_iter()
+            .filter(|(_, _, need)| need.strength == Strength::Soft)
+            .map(|(user, definer, _)| (user.index(), definer.index()))
+            .collect(),
         probes,
         weights,
     })
+}
+
+/// What forces what: hard needs and containment; truncated, without what the functions on the stack returned earlier,
+/// which may not matter since they have not returned.
+fn hard_edges(program: &Program, observed: &Observed, graph: &Graph, truncated: bool) -> Vec<(usize, usize)> {
+    let behind = if truncated { behind(program, &observed.crash) } else { BTreeSet::new() };
+    let live = |definer: &StmtId, need: &Need| need.provenance != Provenance::Return || !behind.contains(definer);
+    let hard = graph.edges().into_iter().filter(|(_, to, need)| need.strength == Strength::Hard && live(to, need));
+    let containment = program.statements().iter().filter_map(|one| Some((one.id.index(), one.parent?.index())));
+    hard.map(|(user, definer, _)| (user.index(), definer.index())).chain(containment).collect()
+}
+
+/// Statements that stand behind a call on the stack, in its own function: a truncated run never comes to them.
+fn behind(program: &Program, crash: &[StmtId]) -> BTreeSet<StmtId> {
+    let mut behind = BTreeSet::new();
+    for call in crash {
+        let function = program.enclosing_function(*call);
+        let file = program.statement(*call).file;
+        let here = program.statements().iter().filter(|one| one.file == file && one.id > *call);
+        let mates = here.filter(|one| program.enclosing_function(one.id) == function);
+        behind.extend(mates.filter(|one| !program.statement(*call).contains(one.id)).map(|one| one.id));
+    }
+    behind
 }
 
 /// The files of a program with only these statements.

@@ -160,6 +160,16 @@ impl<R: Removals> Sweep<R> {
         &self.present
     }
 
+    /// Takes a smaller set that hits, found elsewhere; verdicts against larger sets are asked again.
+    pub fn shrink(&mut self, keep: &Set) {
+        self.present = self.present.intersection(keep);
+        self.removed += 1;
+        self.proofs.clear();
+        self.open = None;
+        self.streak = 0;
+        self.group = 1;
+    }
+
     /// How many hits made the set smaller.
     pub fn removed(&self) -> usize {
         self.removed

@@ -307,7 +307,6 @@ fn keys_of_later_versions_are_checked_and_said_to_be_unsupported() {
             "crash.yaml:2: sanitizer: `memcheck` is not supported in this version\nsupported: none",
         ),
         ("gpus: [0, 1]", "crash.yaml:2: gpus: this value is not supported in this version\nsupported: [0]"),
-        ("strategy: quick", "crash.yaml:2: strategy: `quick` is not supported in this version\nsupported: default"),
         (
             "screen: emulated",
             "crash.yaml:2: screen: `emulated` is not supported in this version\nsupported: auto or none",

@@ -1,7 +1,14 @@
 //! The integration tests, one binary.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test; what is printed shows how it went"
+)]
 
+mod bad_input;
 mod case;
 mod corpus;
+mod harness;
 mod passes;
 mod program;
 mod search;

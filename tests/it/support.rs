@@ -8,15 +8,15 @@ use serde_json::Value;
 use walkdir::WalkDir;
 
 /// The binary under test.
-pub const REDUCE: &str = env!("CARGO_BIN_EXE_reduce");
+pub(crate) const REDUCE: &str = env!("CARGO_BIN_EXE_reduce");
 
 /// The repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// An interpreter with the torch of today.
-pub fn new_python() -> PathBuf {
+pub(crate) fn new_python() -> PathBuf {
     python("REDUCE_TEST_PYTHON", || {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn new_python() -> PathBuf {
 }
 
 /// An interpreter with an old torch.
-pub fn old_python() -> PathBuf {
+pub(crate) fn old_python() -> PathBuf {
     python("REDUCE_TEST_PYTHON_OLD", || PathBuf::from("/usr/bin/python3"))
 }
 
@@ -36,7 +36,7 @@ fn python(variable: &str, default: impl Fn() -> PathBuf) -> PathBuf {
 }
 
 /// A case of the corpus in a folder of its own, with an interpreter named in its `crash.yaml`.
-pub struct Copy {
+pub(crate) struct Copy {
     /// Goes with the copy.
     pub folder: tempfile::TempDir,
     /// The copied case.
@@ -45,7 +45,7 @@ pub struct Copy {
 
 impl Copy {
     /// Copies a case.
-    pub fn of(name: &str, python: &Path) -> Self {
+    pub(crate) fn of(name: &str, python: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let from = root().join("corpus").join(name);
         let case = folder.path().join(name);
@@ -73,12 +73,12 @@ impl Copy {
     }
 
     /// The bundle folder of its runs.
-    pub fn out(&self, name: &str) -> PathBuf {
+    pub(crate) fn out(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.reduced"))
     }
 
     /// The main job on it.
-    pub fn reduce(&self, out: &Path, more: &[&str]) -> Command {
+    pub(crate) fn reduce(&self, out: &Path, more: &[&str]) -> Command {
         let mut command = reduce();
         command.arg(self.case.join("crash.yaml")).arg("--out").arg(out).args(["--device", "emulated", "-v"]).args(more);
         command
@@ -86,19 +86,19 @@ impl Copy {
 }
 
 /// The binary with an environment that does not lead it elsewhere.
-pub fn reduce() -> Command {
+pub(crate) fn reduce() -> Command {
     let mut command = Command::new(REDUCE);
     command.env_remove("VIRTUAL_ENV").env_remove("PYTHONPATH").env_remove("CUDA_LAUNCH_BLOCKING").stdin(Stdio::null());
     command
 }
 
 /// Runs a command to its end.
-pub fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     command.output().unwrap()
 }
 
 /// Both outputs of a run, for messages.
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!(
         "status {:?}\n{}\n{}",
         output.status.code(),
@@ -108,12 +108,12 @@ pub fn text(output: &Output) -> String {
 }
 
 /// `report.json` of a bundle.
-pub fn report(out: &Path) -> Value {
+pub(crate) fn report(out: &Path) -> Value {
     serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap()
 }
 
 /// Every file below a folder with its content, modification time and mode; to see that nothing was touched.
-pub fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>, i64, u32)> {
+pub(crate) fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>, i64, u32)> {
     use std::os::unix::fs::MetadataExt;
     let mut files: Vec<_> = WalkDir::new(folder)
         .into_iter()
@@ -130,7 +130,7 @@ pub fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>, i64, u32)> {
 }
 
 /// What a user gets as files, in one list: `source/`, `repro.py` without its header of versions, `source.diff`.
-pub fn result(out: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn result(out: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> =
         snapshot(&out.join("source")).into_iter().map(|(path, bytes, _, _)| (path, bytes)).collect();
     for name in ["repro.py", "source.diff", "run.sh"] {

@@ -215,3 +215,65 @@ ck = torch.load(f, map_location=device); m2 = copy.deepcopy(m); m2.load_state_di
 result = [l] + list(m.state_dict().values()) + list(m2.state_dict().values()) + list(ck["model"].values())
 """,
 }
+
+# one call for each assert that a CPU can show; x is 4 by 5, i makes indices
+SETUP = """import torch, torch.nn.functional as F
+x = torch.randn(4, 5, device='cuda')
+i = lambda *v: torch.tensor(v, device='cuda')
+"""
+
+
+def calls(version):
+    """(call, file, function) of every assert that this torch version has."""
+    old, new = version < (2, 0), version >= (2, 8)
+    table = [
+        ("F.nll_loss(x, i(0, 1, 9, 2))", "Loss.cu", "nll_loss_forward_reduce_cuda_kernel_2d"),
+        ("F.nll_loss(x[0], i(9)[0])", "Loss.cu", "nll_loss_forward_reduce_cuda_kernel_1d"),
+        ("F.cross_entropy(x, i(0, -1, 1, 2), reduction='none')", "Loss.cu", "nll_loss_forward_no_reduce_cuda_kernel"),
+        ("F.cross_entropy(x.view(1, 5, 2, 2), i(0, 1, 9, 2).view(1, 2, 2))", "NLLLoss2d.cu", "nll_loss2d_forward_kernel"),
+        ("F.binary_cross_entropy(x + 9, x)", "Loss.cu", "operator()"),
+        ("F.embedding(i(0, 9), x)", "Indexing.cu", "indexSelectSmallIndex"),
+        ("x.index_select(1, i(5))", "Indexing.cu", "indexSelectSmallIndex"),
+        ("F.embedding(torch.full((20,), 9).cuda(), x[:, :4].contiguous())",
+         "IndexKernelUtils.cu" if new else "Indexing.cu",
+         "vectorized_gather_kernel" if new else "indexSelectLargeIndex"),
+        ("torch.randn(20, 9).cuda().index_select(0, torch.full((100,), 20).cuda())",
+         "ScatterGatherKernel.cu" if new else "Indexing.cu", "operator()" if new else "indexSelectLargeIndex"),
+        ("x[:, :4].contiguous()[i(0, 9)]", "IndexKernelUtils.cu" if new else "IndexKernel.cu",
+         "vectorized_gather_kernel" if new else "operator()"),
+        ("F.embedding_bag(i(1, 2, 3), x, i(0, 2, 1))", "EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_sum_mean"),
+        ("F.nll_loss(x, torch.tensor([0, 255, 1, 2]).byte().cuda(), reduction='none')", "Loss.cu",
+         "nll_loss_forward_no_reduce_cuda_kernel"),
+        ("x[i(0, 9)]", "IndexKernel.cu", "operator()"), ("x[[0, 9]]", "IndexKernel.cu", "operator()"),
+        ("x[:, i(0, 9)] = 1", "IndexKernel.cu", "operator()"),
+        ("x.index_fill_(0, i(9), 1.)", "IndexKernel.cu", "operator()"),
+        ("x.index_copy_(0, i(9), x[:1].clone())", "IndexKernel.cu", "operator()"),
+        ("x.index_add_(0, i(9), x[:1].clone())", "Indexing.cu", "indexFuncSmallIndex"),
+        ("x.index_add_(0, torch.full((20,), 9).cuda(), torch.ones(20, 5).cuda())", "Indexing.cu", "indexFuncLargeIndex"),
+        ("x.take(i(99))", "IndexKernel.cu", "operator()"), ("x.put_(i(99), x[0, :1].clone())", "IndexKernel.cu", "operator()"),
+        ("x.masked_scatter_(x == x, x[0].clone())", "IndexKernel.cu", "masked_scatter_size_check"),
+        ("x.gather(1, i(9)[None])", "ScatterGatherKernel.cu", "operator()"),
+        ("x.scatter_(1, i(9)[None], 1.)", "ScatterGatherKernel.cu", "operator()"),
+        ("F.one_hot(i(0, -2), 4)", "ScatterGatherKernel.cu", "operator()"),
+        ("torch.multinomial(torch.tensor([0.5, -1.]).cuda(), 3, True)", "MultinomialKernel.cu", "renormRowsL1"),
+        ("torch.multinomial(torch.zeros(3).cuda(), 3, True)", "MultinomialKernel.cu", "binarySearchForMultinomial"),
+        ("torch.bernoulli(x + 9)", "DistributionTemplates.h", "operator()"),
+        ("torch.poisson(x - 99)", "Distributions.cu", "operator()"),
+        ("torch.repeat_interleave(i(1, 2), output_size=9)", "Repeat.cu", "compute_cuda_kernel"),
+        ("torch._assert_async(x[0, 0] * 0)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+        ("F.max_unpool2d(x[None, None, :2, :2], i(0, 1, 2, 99).view(1, 1, 2, 2), 2)", "MaxUnpooling.cu",
+         "max_unpooling2d_forward_kernel"),
+        ("F.max_unpool3d(x[None, None, None, :2, :2], i(0, 1, 2, 999).view(1, 1, 1, 2, 2), 2)", "MaxUnpooling.cu",
+         "max_unpooling3d_forward_kernel"),
+    ]
+    if not old:
+        table += [
+            ("F.cross_entropy(x.view(1, 5, 2, 2), i(0, 1, 9, 2).view(1, 2, 2), reduction='none')", "NLLLoss2d.cu",
+             "nll_loss2d_forward_no_reduce_kernel"),
+            ("F.binary_cross_entropy(x.sigmoid(), x + 9)", "Loss.cu", "operator()"),
+            ("F.multi_margin_loss(x, i(0, 1, 2, 5))", "MultiMarginLoss.cu", "MultiMarginLoss_forward_kernel"),
+            ("F.embedding_bag(i(1, 9), x, i(0))", "EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_sum_mean"),
+            ("F.embedding_bag(i(1, 9), x, i(0), mode='max')", "EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_max"),
+            ("torch.multinomial(x, 1)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+        ]
+    return table

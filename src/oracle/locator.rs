@@ -1,0 +1,29 @@
+//! Owns the way from a frame of a candidate to the statement of the original that it is.
+//!
+//! Invariant: statements are found by the origin of their text, never by their line.
+//! It judges nothing.
+
+use crate::candidate::Candidate;
+use crate::program::{Program, StmtId};
+use crate::trial::Frame;
+
+/// Maps frames of a candidate to statements of the original.
+pub struct Locator<'a> {
+    original: &'a Program,
+    program: Option<Program>,
+}
+
+impl<'a> Locator<'a> {
+    /// A locator for one candidate.
+    pub fn new(original: &'a Program, candidate: &Candidate) -> Self {
+        Self { original, program: original.parse_next(&candidate.tree).ok() }
+    }
+
+    /// The statement of the original that a frame of the candidate is in.
+    pub fn locate(&self, frame: &Frame) -> Option<StmtId> {
+        let program = self.program.as_ref()?;
+        let statement = program.statement_at(&frame.file, frame.line)?;
+        let origin = program.origin(statement)?;
+        self.original.at_origin(&origin)
+    }
+}
