@@ -18,6 +18,9 @@ pub(super) fn may_call(
 ) -> bool {
     let [.., caller, failing] = ran.crash.as_slice() else { return true };
     let Some(def) = program.enclosing_function(*failing) else { return true };
+    if matches!(program.node(def), Some(Stmt::FunctionDef(node)) if !node.decorator_list.is_empty()) {
+        return true;
+    }
     let callers: Vec<StmtId> =
         ran.calls.iter().filter(|(_, callee)| *callee == def).map(|(caller, _)| *caller).collect();
     if !callers.contains(caller) || callers.iter().any(|caller| live(*caller)) {
