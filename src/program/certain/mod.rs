@@ -285,8 +285,16 @@ fn has_handlers(program: &Program) -> bool {
     handler || has_words(program, library::CATCHING)
 }
 
+/// Whether a file holds one of these words; a call is meant as such, so that `model.eval()` is not `eval()`.
 fn has_words(program: &Program, words: &[&str]) -> bool {
-    program.tree().files.values().any(|file| words.iter().any(|word| file.text().contains(word)))
+    let stands_alone = |text: &str, at: usize| {
+        text.get(..at).and_then(|before| before.chars().next_back()).is_none_or(|c| c != '.' && !c.is_alphanumeric() && c != '_')
+    };
+    let holds = |text: &str, word: &str| {
+        let is_call = word.ends_with('(') && word.starts_with(char::is_alphabetic);
+        text.match_indices(word).any(|(at, _)| !is_call || stands_alone(text, at))
+    };
+    program.tree().files.values().any(|file| words.iter().any(|word| holds(file.text(), word)))
 }
 
 /// Statements whose names the analysis does not collect.
