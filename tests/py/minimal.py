@@ -197,7 +197,8 @@ class Runner:
         except (TypeError, ValueError):
             value = limit = None
         else:
-            limit = offence.get("limit")
+            # An integer stands in one row of the data; another row with the same value is another failure.
+            limit = offence.get("limit"), offence.get("sample")
         chain = [self.statement(variant, frame) for frame in failure["frames"]]
         return failure["op"], offence.get("kind"), value, limit, chain
 
