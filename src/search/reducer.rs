@@ -53,9 +53,26 @@ struct Incumbent {
 
 #[derive(Clone)]
 enum Stage {
-    Slice { base: Arc<Incumbent>, graph: Arc<Graph>, machine: Box<Progression<HardEdges>>, kind: Kind, misses: u32 },
-    Structure { index: usize, until: usize, base: Arc<Incumbent>, proposals: Arc<Vec<Proposal>>, machine: Box<Halving>, runs: u32 },
-    Sweep { base: Arc<Incumbent>, machine: Box<Sweep<StatementRemovals>>, cascade: Box<Cascade> },
+    Slice {
+        base: Arc<Incumbent>,
+        graph: Arc<Graph>,
+        machine: Box<Progression<HardEdges>>,
+        kind: Kind,
+        misses: u32,
+    },
+    Structure {
+        index: usize,
+        until: usize,
+        base: Arc<Incumbent>,
+        proposals: Arc<Vec<Proposal>>,
+        machine: Box<Halving>,
+        runs: u32,
+    },
+    Sweep {
+        base: Arc<Incumbent>,
+        machine: Box<Sweep<StatementRemovals>>,
+        cascade: Box<Cascade>,
+    },
     Done,
 }
 

@@ -104,7 +104,8 @@ fn everything(folder: &Path) -> Vec<(String, String, Vec<u8>)> {
                 _ => Vec::new(),
             };
             // The folder of the case gets the bundle; its own times may move.
-            let times = (entry.depth() > 0).then(|| (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()));
+            let times =
+                (entry.depth() > 0).then(|| (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()));
             let facts = format!("{:o} {} {} {times:?}", facts.mode(), facts.uid(), facts.gid());
             (entry.path().to_string_lossy().into_owned(), facts, content)
         })
@@ -241,7 +242,10 @@ if __name__ == '__main__':
 ";
     let project = Project::new(&[("pkg/__init__.py", ""), ("pkg/train.py", train)]);
     project.write("pkg/consts.py", "\u{feff}CLASSES = 4\nUNUSED = 'bom'\n".as_bytes());
-    project.write("pkg/latin.py", b"# -*- coding: latin-1 -*-\nNAME = 'caf\xe9'\nOTHER = 'na\xefve'\n\ndef size():\n    return len(NAME)\n");
+    project.write(
+        "pkg/latin.py",
+        b"# -*- coding: latin-1 -*-\nNAME = 'caf\xe9'\nOTHER = 'na\xefve'\n\ndef size():\n    return len(NAME)\n",
+    );
     project.write("pkg/lines.py", b"import torch\r\n\r\ndef labels(n):\r\n\tif n > 0:\r\n\t\tvalues = [0, 1, 2, 3, n]\r\n\telse:\r\n\t\tvalues = []\r\n\tprint(values)\r\n\treturn torch.tensor(values)\r\n");
     project.case("python -m pkg.train", "");
     let before = everything(project.folder.path());
@@ -337,12 +341,17 @@ main()
 fn a_pin_that_hides_the_failure_is_named_and_dropped() {
     let project = Project::program(&failing("label = 0 if 'CUDA_LAUNCH_BLOCKING' in os.environ else 4"), "");
     let output = project.check();
-    expect(&output, 0, &["reproduces: label_out_of_range", "not used:", "CUDA_LAUNCH_BLOCKING=1 hides", "launch_blocking false"]);
+    expect(
+        &output,
+        0,
+        &["reproduces: label_out_of_range", "not used:", "CUDA_LAUNCH_BLOCKING=1 hides", "launch_blocking false"],
+    );
 }
 
 #[test]
 fn a_launcher_gives_its_only_rank() {
-    let project = Project::program(&failing("label = 3 + int(os.environ['WORLD_SIZE']) + int(os.environ['LOCAL_RANK'])"), "");
+    let project =
+        Project::program(&failing("label = 3 + int(os.environ['WORLD_SIZE']) + int(os.environ['LOCAL_RANK'])"), "");
     project.case("torchrun --nproc-per-node=1 x.py --lr 0.1", "");
     expect(&project.check(), 0, &["reproduces: label_out_of_range", "x.py:9"]);
 }
@@ -426,7 +435,11 @@ if __name__ == '__main__':
     expect(&project.run(&init), 0, &["wrote log.yaml"]);
     assert!(project.read("log.yaml").contains("t >= 0 && t < n_classes"));
     expect(&project.run(&init), 2, &["log.yaml is there already", "--force"]);
-    expect(&project.run(&["init", "--log", "train.py", "--out", "no.yaml", "--", "bash", "train.sh"]), 3, &["train.py"]);
+    expect(
+        &project.run(&["init", "--log", "train.py", "--out", "no.yaml", "--", "bash", "train.sh"]),
+        3,
+        &["train.py"],
+    );
     let init = ["init", "--device", "emulated", "--out", "run.yaml", "--", "python", "train.py", "--classes", "4"];
     expect(&project.run(&init), 0, &["wrote run.yaml"]);
     assert!(project.read("run.yaml").contains("command: \"python train.py --classes 4\""));
@@ -437,7 +450,9 @@ if __name__ == '__main__':
 /// A program in which every statement matters but one, and each run takes half a second.
 fn slow() -> String {
     let appends = "seen.append(1)\n".repeat(8);
-    failing(&format!("begun = time.monotonic()\nprint('begun')\nseen = []\n{appends}time.sleep(0.5)\nlabel = 4 if len(seen) == 8 and time.monotonic() - begun >= 0.5 else 0"))
+    failing(&format!(
+        "begun = time.monotonic()\nprint('begun')\nseen = []\n{appends}time.sleep(0.5)\nlabel = 4 if len(seen) == 8 and time.monotonic() - begun >= 0.5 else 0"
+    ))
 }
 
 #[test]
