@@ -126,6 +126,8 @@ fn calls_bring_what_they_return_and_no_more() {
         "def gen(): #*\n    for i in range(3): #*\n        yield i #*\nfor x in gen(): #*\n    f(x) #!\n",
         &[("4", "1")],
     );
+    let text = "def gen(): #*\n    yield 1 #*\nclass S: #*\n    def __iter__(self): #*\n        yield 2 #*\nfor x in gen():\n    g(x)\nfor y in gen(): #*\n    s = S() #*\n    for z in s: #*\n        f(y, z) #!\n";
+    check(text, &[("6", "1")]);
     check("LIMIT = 3 #*\nOTHER = 4\ndef g(): #*\n    f(LIMIT) #!\ng() #!\n", &[("5", "3")]);
 }
 

@@ -200,7 +200,7 @@ impl Linker<'_> {
         let mut kind = Kind::Nothing;
         let mut given = false;
         for caller in self.observed.callers(def).into_iter().take(4) {
-            for (parameter, argument) in super::link::matched_arguments(self.program, self.names, caller, def) {
+            for (parameter, argument) in super::arguments::matched_arguments(self.program, self.names, caller, def) {
                 if parameter == name {
                     given = true;
                     kind = kind.join(self.expression(caller, argument, fuel));

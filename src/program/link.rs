@@ -79,6 +79,7 @@ pub(crate) fn link(program: &Program, names: &Names, observed: &Observed) -> Lin
         linker.imports_of(id);
         linker.attributes_of(id);
         linker.calls_of(id);
+        linker.generators_of(id);
         linker.effects_of(id);
     }
     linker.crash();
@@ -379,6 +380,34 @@ impl<'a> Linker<'a> {
         }
     }
 
+    /// A trace shows only the first start of a generator: who makes or runs over one needs what it yields.
+    fn generators_of(&mut self, id: StmtId) {
+        let mut made = BTreeSet::new();
+        for access in &self.names.facts(id).loads {
+            for (index, _) in access.steps.iter().enumerate().filter(|(_, step)| **step == Step::Call) {
+                if let Kind::Function(def) = self.kind_of(id, access.root.as_deref(), &access.steps[..index]) {
+                    made.insert(def);
+                }
+            }
+        }
+        let over = match self.program.node(id) {
+            Some(Stmt::For(each)) => self.kind_of_value(id, &each.iter),
+            _ => Kind::Nothing,
+        };
+        if let Kind::Instance(classes) = over {
+            let related = self.related(&classes);
+            let iterators = self.attributes.get("__iter__").into_iter().flatten();
+            made.extend(iterators.filter(|method| !method.owner.is_disjoint(&related)).map(|method| method.by));
+        }
+        for def in made {
+            let yields = self.returns.get(&def).cloned().unwrap_or_default();
+            if yields.iter().any(|&id| self.names.facts(id).yields) {
+                self.hard(id, def, Provenance::Call);
+                yields.into_iter().for_each(|by| self.hard(id, by, Provenance::Return));
+            }
+        }
+    }
+
     /// A statement that changes what others see needs the call that ran it.
     fn effects_of(&mut self, id: StmtId) {
         let scope = &self.names.scopes[self.names.scope_of(id)];
@@ -418,58 +447,4 @@ fn reads(access: &Access, weak: &Weak) -> bool {
         (Some(Step::Key(read)), Some(Step::Key(written))) => read == written,
         _ => true,
     }
-}
-
-/// The arguments that a statement's calls give to a function's parameters.
-pub(crate) fn matched_arguments<'a>(
-    program: &'a Program,
-    names: &Names,
-    caller: StmtId,
-    callee: StmtId,
-) -> Vec<(String, &'a Expr)> {
-    let (Some(node), Some(Stmt::FunctionDef(def))) = (program.node(caller), program.node(callee)) else {
-        return Vec::new();
-    };
-    let scope = &names.scopes[names.scope_of(callee)];
-    let class = scope.owner.filter(|_| scope.kind == ScopeKind::Class);
-    let class_name = match class.and_then(|class| program.node(class)) {
-        Some(Stmt::ClassDef(class)) => Some(class.name.as_str()),
-        _ => None,
-    };
-    let is_init = def.name.as_str() == "__init__";
-    let is_implicit = ["forward", "__call__"].contains(&def.name.as_str());
-    let is_static = def
-        .decorator_list
-        .iter()
-        .any(|decorator| decorator.expression.as_name_expr().is_some_and(|name| name.id.as_str() == "staticmethod"));
-    let skipped = usize::from(class.is_some() && !is_static);
-    let mut matched = Vec::new();
-    for call in walk::calls(node) {
-        let called = walk::callee_name(call);
-        let is_it = called == def.name.as_str() || is_init && Some(called) == class_name;
-        // `model(x)` runs `forward`: the outermost call of a statement whose name is no function of ours.
-        if !(is_it || is_implicit && matched.is_empty() && !called.is_empty()) {
-            continue;
-        }
-        let positional: Vec<&str> = def
-            .parameters
-            .posonlyargs
-            .iter()
-            .chain(&def.parameters.args)
-            .skip(skipped)
-            .map(|parameter| parameter.parameter.name.as_str())
-            .collect();
-        let mut place = 0;
-        for (keyword, value) in names::arguments(call) {
-            let parameter = match keyword {
-                Some(keyword) => Some(keyword),
-                None => {
-                    place += 1;
-                    positional.get(place - 1).copied()
-                }
-            };
-            matched.extend(parameter.map(|parameter| (parameter.to_owned(), value)));
-        }
-    }
-    matched
 }

@@ -4,6 +4,7 @@
 //! Invariant: text that no edit touches keeps its bytes and knows where it stood in the original.
 //! Must not run code, print, or let a name of the parser's crates out of `python.rs`.
 
+mod arguments;
 mod attributes;
 mod certain;
 mod edit;

@@ -511,6 +511,14 @@ mod tests {
     }
 
     #[test]
+    fn the_deepest_expression_that_is_taken_fits_a_small_stack() {
+        let deep = format!("x = a{}\ny = a{}\n", "+a".repeat(1_990), ".a(1)".repeat(900));
+        let program = one(&deep);
+        assert_eq!(program.opaque(), []);
+        assert!(super::super::Names::of(&program).readers_of(StmtId(0)).is_empty());
+    }
+
+    #[test]
     fn an_origin_survives_edits_above_and_a_lost_decorator() {
         use super::super::source::{Edit, Edits};
         let tree = SourceTree::from_texts([("a.py", "x = 1\n@mark\ndef f(): pass\n")]);

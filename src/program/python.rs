@@ -59,11 +59,21 @@ pub(crate) fn range(node: &impl Ranged) -> std::ops::Range<usize> {
 }
 
 /// Nesting that Python itself refuses (200 brackets, 100 indents) or that would exhaust the stack of a visitor.
-/// A cheap upper bound on the bytes: brackets in strings count as well, so the limit is well above Python's.
+/// A cheap upper bound on the bytes: brackets in strings count as well, so the limit is well above Python's. Operators and
+/// dots nest to the left, one level each, until a comma, a colon or an equals sign starts another expression; words such
+/// as `not` nest to the right.
 fn too_deep(text: &str) -> Option<usize> {
     let mut brackets = 0_usize;
     let mut prefixes = 0_usize;
+    let mut operators = 0_usize;
+    let mut last = 0;
+    let mut in_comment = false;
     for (offset, byte) in text.bytes().enumerate() {
+        match byte {
+            b'\n' | b'\r' => in_comment = false,
+            b'#' => in_comment = true,
+            _ => {}
+        }
         match byte {
             b'(' | b'[' | b'{' => brackets += 1,
             b')' | b']' | b'}' => brackets = brackets.saturating_sub(1),
@@ -71,7 +81,16 @@ fn too_deep(text: &str) -> Option<usize> {
             b' ' | b'\\' | b'\n' | b'\r' | b'\t' => {}
             _ => prefixes = 0,
         }
-        if brackets > 1_000 || prefixes > 1_000 && is_unary(text, offset) {
+        match byte {
+            b',' | b':' | b';' | b'=' => operators = 0,
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'^' | b'@' | b'.' | b'(' | b'[' => {
+                operators += usize::from(byte != last && !in_comment);
+            }
+            b'n' if text.as_bytes()[offset..].starts_with(b"not ") => operators += usize::from(!in_comment),
+            _ => {}
+        }
+        last = byte;
+        if brackets > 1_000 || operators > 2_000 || prefixes > 1_000 && is_unary(text, offset) {
             return Some(offset);
         }
     }
@@ -92,6 +111,10 @@ mod tests {
     fn deep_nesting_is_refused_before_it_reaches_the_parser() {
         assert!(Module::parse(&"(".repeat(100_000)).is_err());
         assert!(Module::parse(&format!("x = {}1", "-".repeat(100_000))).is_err());
+        assert!(Module::parse(&format!("x = {}a", "not ".repeat(100_000))).is_err());
+        assert!(Module::parse(&format!("x = a{}", "+a".repeat(100_000))).is_err());
+        assert!(Module::parse(&format!("x = (a{})", "\n.a".repeat(100_000))).is_err());
         assert!(Module::parse(&format!("# {}\nx = 1", "-".repeat(5_000))).is_ok());
+        assert!(Module::parse(&format!("'''{}'''\nx = 1", "-- ".repeat(1_000))).is_ok());
     }
 }

@@ -298,7 +298,7 @@ impl Walk<'_> {
         let mut changes = Vec::new();
         for callee in self.observed.callees(id) {
             let Some(parameters) = self.changed.get(&callee) else { continue };
-            for (parameter, argument) in super::link::matched_arguments(self.program, self.names, id, callee) {
+            for (parameter, argument) in super::arguments::matched_arguments(self.program, self.names, id, callee) {
                 let (Some(by), Some(access)) = (parameters.get(&parameter), super::walk::place(argument)) else {
                     continue;
                 };

@@ -289,6 +289,7 @@ fn has_handlers(program: &Program) -> bool {
     handler || has_words(program, library::CATCHING)
 }
 
+/// Whether a file holds one of these words; a call is meant as such, so that `model.eval()` is not `eval()`.
 fn has_words(program: &Program, words: &[&str]) -> bool {
     program.tree().files.values().any(|file| words.iter().any(|word| library::holds(file.text(), word)))
 }

@@ -1,3 +1,5 @@
+//! What is certain to lose the failure, on small programs whose lines are named by number.
+
 use super::*;
 use crate::program::SourceTree;
 
