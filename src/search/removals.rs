@@ -3,7 +3,7 @@
 //! Invariant: a removal is called certain only if the program is certain not to come to the failure then (`Certain`);
 //! everything else costs a run.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::machine::Set;
@@ -21,7 +21,7 @@ struct Ground {
     program: Arc<Program>,
     certain: Certain,
     /// What was asked before: a sweep asks the same again after each answer.
-    known: Mutex<HashMap<Set, bool>>,
+    known: Mutex<BTreeMap<Set, bool>>,
     /// For each statement: itself with what stands in it, and its later readers with what stands in them.
     table: Vec<(Vec<usize>, Vec<usize>)>,
 }

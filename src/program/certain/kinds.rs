@@ -8,12 +8,11 @@ use std::collections::BTreeSet;
 
 use super::super::modules;
 use super::super::names::{Names, ScopeId, ScopeKind, arguments};
-use super::super::python::visitor::{self, Visitor};
 use super::super::python::{Expr, Stmt, ast};
 use super::super::{FileId, Program, StmtId, StmtKind};
 use super::left::{Call, Left, terminal};
 use super::library;
-use super::sure::names_in;
+use super::sure::{binds_inside, names_in};
 
 /// What an expression is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +153,7 @@ impl<'p> Kinds<'p> {
             }
             Some(Stmt::FunctionDef(_)) => Kind::Function(binder),
             Some(Stmt::ClassDef(_)) => Kind::Class(binder),
-            Some(Stmt::Assign(assign)) if !self.binds_inside(&assign.value, name) => {
+            Some(Stmt::Assign(assign)) if !binds_inside(&assign.value, name) => {
                 assign.targets.iter().fold(Kind::Bottom, |kind, target| match target {
                     Expr::Name(target) if target.id.as_str() == name => {
                         kind.join(self.expression(at, &assign.value, fuel))
@@ -212,22 +211,6 @@ impl<'p> Kinds<'p> {
             }
             _ => Kind::Unknown,
         }
-    }
-
-    /// Whether a walrus inside an expression binds the name.
-    fn binds_inside(&self, expression: &Expr, name: &str) -> bool {
-        struct Named<'n>(&'n str, bool);
-        impl<'a> Visitor<'a> for Named<'_> {
-            fn visit_expr(&mut self, expression: &'a Expr) {
-                if let Expr::Named(named) = expression {
-                    self.1 |= named.target.as_name_expr().is_some_and(|target| target.id.as_str() == self.0);
-                }
-                visitor::walk_expr(self, expression);
-            }
-        }
-        let mut named = Named(name, false);
-        named.visit_expr(expression);
-        named.1
     }
 
     /// The class that a method belongs to.
@@ -388,7 +371,12 @@ impl<'p> Kinds<'p> {
             Kind::Instance(class) | Kind::Class(class) => match (self.member(*class, name), self.left.stores.get(name))
             {
                 (Some(member), None) if self.program.statement(member).kind == StmtKind::FunctionDef => {
-                    Kind::Function(member)
+                    match self.program.node(member) {
+                        Some(Stmt::FunctionDef(node)) if self.decorators(node) == ["property"] => {
+                            if matches!(base, Kind::Instance(_)) { self.result(member, fuel) } else { Kind::Unknown }
+                        }
+                        _ => Kind::Function(member),
+                    }
                 }
                 (None, Some(stores)) => match (stores.as_slice(), base) {
                     ([store], Kind::Instance(_)) => self.stored(*store, *class, name, fuel),
@@ -424,7 +412,10 @@ impl<'p> Kinds<'p> {
             let base = self.expression(at, &method.value, fuel);
             match (&base, method.attr.as_str()) {
                 (Kind::Made(path), "parse_args") if path == "argparse.ArgumentParser" => {
-                    return if call.arguments.is_empty() { Kind::Options } else { Kind::Unknown };
+                    let reads_command = call.arguments.keywords.is_empty()
+                        && call.arguments.args.len() < 2
+                        && call.arguments.args.iter().all(|given| self.expression(at, given, fuel) == Kind::None);
+                    return if reads_command { Kind::Options } else { Kind::Unknown };
                 }
                 (Kind::Instance(class), "to" | "cuda" | "cpu" | "eval" | "train" | "float" | "double" | "half")
                     if self.is_module(*class) && self.member(*class, &method.attr).is_none() =>
@@ -471,7 +462,9 @@ impl<'p> Kinds<'p> {
     pub(super) fn result(&self, def: StmtId, fuel: u32) -> Kind {
         let Some(Stmt::FunctionDef(node)) = self.program.node(def) else { return Kind::Unknown };
         let Some(scope) = self.names.scope_in(def) else { return Kind::Unknown };
-        let is_transparent = self.decorators(node).iter().all(|decorator| library::is_transparent(decorator));
+        let decorators = self.decorators(node);
+        let is_transparent =
+            decorators == ["property"] || decorators.iter().all(|decorator| library::is_transparent(decorator));
         if !is_transparent || node.is_async || self.left.yields.contains(&scope) || self.stack.contains(&def) {
             return Kind::Unknown;
         }

@@ -202,10 +202,11 @@ pub(super) const CATCHING: &[&str] = &[
     "eval(",
     "globals(",
     "locals(",
+    "builtins.",
     "import *",
     "suppress",
-    "raises(",
-    "Raises(",
+    "raises",
+    "Raises",
     "__exit__",
     "contextmanager",
     "ExitStack",
@@ -221,7 +222,7 @@ pub(super) const CATCHING: &[&str] = &[
     "__import__",
     "settrace",
     "atexit",
-    "spawn(",
+    "spawn",
 ];
 
 /// Words in whose presence text may be reached or attributes set otherwise than by name.
@@ -240,39 +241,51 @@ pub(super) const DYNAMIC: &[&str] = &[
     "__init_subclass__",
     "__subclasses__",
     "metaclass",
+    "type(self)",
     "sys.modules",
-    "inspect",
+    "import inspect",
+    "from inspect",
     "unittest",
     "pytest",
-    "fire",
+    "import fire",
+    "from fire",
     "doctest",
     "pickle",
     "dill",
+    "joblib",
     "mock",
-    "patch",
+    ".patch",
+    "monkeypatch",
     "torch.load",
-    ".load(",
-    "getmembers",
+    "torch import load",
     "dir(",
     "register_forward",
     "full_backward",
     "runpy",
     "pkgutil",
     "jsonargparse",
-    "CLI(",
+    "LightningCLI",
     "typer",
     "torch.jit",
     ".script(",
     "torch.compile",
-    "__call__(",
+    ".__call__",
     "attrgetter",
     "methodcaller",
     "Enum",
-    "type(self)",
     "NamedTuple",
     "namedtuple",
     "Protocol",
 ];
+
+/// Whether a text holds a word; a function is meant only where its name is not part of a longer one, or of a method's.
+pub(super) fn holds(text: &str, word: &str) -> bool {
+    let is_function = word.ends_with('(') && word.starts_with(|first: char| first.is_alphabetic());
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        !is_function || before.is_none_or(|before| !before.is_alphanumeric() && before != '_' && before != '.')
+    })
+}
 
 #[cfg(test)]
 mod tests {
@@ -282,5 +295,12 @@ mod tests {
     fn refusals_are_found() {
         assert!(refuses_none("builtins.abs") && refuses_none("torch.tensor"));
         assert!(refuses_none("torch.nn.functional.cross_entropy") && !refuses_none("builtins.print"));
+    }
+
+    #[test]
+    fn a_word_is_not_part_of_another() {
+        assert!(holds("x = eval(y)", "eval(") && holds("eval(y)", "eval("));
+        assert!(!holds("model.eval()", "eval(") && !holds("os.path.isdir(x)", "dir("));
+        assert!(holds("torch.multiprocessing", "multiprocessing"));
     }
 }

@@ -262,8 +262,12 @@ fn is_sure(program: &Program, id: StmtId, crash: &[StmtId]) -> bool {
         Some(Stmt::While(_) | Stmt::Match(_)) => holds_failure(up),
         Some(Stmt::FunctionDef(def)) => {
             let name = def.name.as_str();
-            let is_property = super::infer::is_property(def);
-            !is_property && (!name.starts_with("__") || special.contains(&name))
+            // Where a library asks whether there is such an attribute, it takes an error for an answer.
+            let is_plain = program.statement(up).parent.is_some_and(|class| {
+                matches!(program.node(class), Some(Stmt::ClassDef(class)) if class.arguments.is_none())
+            });
+            let is_asked = super::infer::is_property(def) && !is_plain;
+            !is_asked && (!name.starts_with("__") || special.contains(&name))
         }
         _ => true,
     })
@@ -287,14 +291,7 @@ fn has_handlers(program: &Program) -> bool {
 
 /// Whether a file holds one of these words; a call is meant as such, so that `model.eval()` is not `eval()`.
 fn has_words(program: &Program, words: &[&str]) -> bool {
-    let stands_alone = |text: &str, at: usize| {
-        text.get(..at).and_then(|before| before.chars().next_back()).is_none_or(|c| c != '.' && !c.is_alphanumeric() && c != '_')
-    };
-    let holds = |text: &str, word: &str| {
-        let is_call = word.ends_with('(') && word.starts_with(char::is_alphabetic);
-        text.match_indices(word).any(|(at, _)| !is_call || stands_alone(text, at))
-    };
-    program.tree().files.values().any(|file| words.iter().any(|word| holds(file.text(), word)))
+    program.tree().files.values().any(|file| words.iter().any(|word| library::holds(file.text(), word)))
 }
 
 /// Statements whose names the analysis does not collect.

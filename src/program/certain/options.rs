@@ -59,7 +59,7 @@ pub(super) fn is_undeclared(left: &Left<'_>, name: &str) -> bool {
         let Some(names) = declared(call) else { return true };
         has(call, "dest") || names.iter().any(|one| one.trim_start_matches('-').replace('-', "_") == name)
     };
-    !name.starts_with('_') && !left.stores.contains_key(name) && !declarations.any(gives)
+    !name.starts_with('_') && !left.foreign.contains(name) && !declarations.any(gives)
 }
 
 /// Whether the parser refuses the command line once `gone` is gone: an option or a file name that nothing declares any more.

@@ -226,6 +226,22 @@ pub(super) fn names_in(target: &Expr) -> Vec<String> {
     found.0
 }
 
+/// Whether a walrus inside an expression binds the name.
+pub(super) fn binds_inside(expression: &Expr, name: &str) -> bool {
+    struct Named<'n>(&'n str, bool);
+    impl<'a> Visitor<'a> for Named<'_> {
+        fn visit_expr(&mut self, expression: &'a Expr) {
+            if let Expr::Named(named) = expression {
+                self.1 |= named.target.as_name_expr().is_some_and(|target| target.id.as_str() == self.0);
+            }
+            visitor::walk_expr(self, expression);
+        }
+    }
+    let mut named = Named(name, false);
+    named.visit_expr(expression);
+    named.1
+}
+
 /// The expressions of a statement's own header, annotations included.
 pub(super) fn header(node: &Stmt) -> Vec<&Expr> {
     let mut found: Vec<&Expr> = Vec::new();

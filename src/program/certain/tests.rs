@@ -212,6 +212,9 @@ fn options_that_the_command_gives_or_the_program_reads_are_missed() {
     assert!(!loses(&OPTIONS.replace("'data'", "'data', nargs='?'"), &[7], &[]));
     assert!(!loses(&OPTIONS.replace("parse_args()", "parse_known_args()[0]"), &[7], &["x"]));
     assert!(!loses(&OPTIONS.replace("args = parse()", "args = parse()\nargs.seed = 3"), &[6], &["x"]));
+    let handed = OPTIONS.replace("def parse()", "def parse(argv=None)").replace("parse_args()", "parse_args(argv)");
+    assert!(loses(&handed, &[6], &["x"]));
+    assert!(!loses(&handed.replace("= parse()", "= parse(words)"), &[6], &["x"]));
     assert!(!loses(&OPTIONS.replace("'--lr-decay'", "'--speed', dest='seed'"), &[6], &["x"]));
 }
 
@@ -249,4 +252,28 @@ fn an_import_of_what_a_module_no_longer_binds_fails() {
     assert!(loses("import lib\nx = lib.N\ncrash()\n", 2));
     assert!(!loses("import lib\nlib.N = 2\nx = lib.N\ncrash()\n", 2));
     assert!(!loses("import lib\nx = lib.N if c else 1\ncrash()\n", 2));
+}
+
+#[test]
+fn a_property_is_read_like_an_attribute_and_gives_what_it_returns() {
+    let text = "\
+class A:
+    def __init__(self, step):
+        self.step = step
+        self.seen = 1
+    @property
+    def level(self):
+        return self.seen // self.step
+    def draw(self):
+        return self.level + 1
+a = A(2)
+n = a.draw()
+crash(n)
+";
+    assert!(loses(text, &[3]));
+    assert!(loses(text, &[6]));
+    assert!(loses(text, &[7]));
+    assert!(!loses(&text.replace("class A:", "class A(Base):"), &[3]));
+    assert!(!loses(&text.replace("n = a.draw()", "n = hasattr(a, 'level')"), &[3]));
+    assert!(!loses(&text.replace("@property", "@cached"), &[7]));
 }
