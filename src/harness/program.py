@@ -29,6 +29,7 @@ def run(spec):
     """Runs the program and ends the process; in exec mode by the interpreter's own way out."""
     _prepare(spec)
     tracer = _start_tracer(spec)
+    _expect_abort(spec, tracer)
     error = None
     try:
         _start(spec)
@@ -254,6 +255,18 @@ def _write(spec, error, code, tracer):
         report.note("harness", text="%s: %s" % (type(failed).__name__, failed))
         facts["notes"] = report.facts["notes"]
     outcome.write(os.path.join(spec["scratch"], "outcome.json"), facts)
+
+
+def _expect_abort(spec, tracer):
+    """On a real device a destructor may end the process after the failure: what is known is written at once."""
+    def early(error):
+        try:
+            _write(spec, error, None, tracer)
+        except Exception:
+            pass    # the end of the program writes it again
+
+    if spec["device"] == "cuda":
+        report.early = early
 
 
 def _let_device_finish(spec):

@@ -10,6 +10,7 @@ import os
 import sys
 
 facts = {"notes": []}
+early = None        # called with the error when the first failure is known: a dead device may abort the process later
 
 _project = None     # absolute path of the project, with a trailing separator
 _real = None        # the same with symbolic links resolved

@@ -208,6 +208,8 @@ class Recorder:
             self.report.facts["failure"] = {"op": public_name(self.torch, func), "aten": None, "frames": [],
                                             "args": [], "offence": None, "cpu_text": repr(trouble),
                                             "swallowed": False}
+        if self.report.early is not None:
+            self.report.early(error)
 
     def later(self, error):
         """A later call on a dead device: the first failure had been swallowed."""

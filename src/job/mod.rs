@@ -364,7 +364,7 @@ fn open_ledger(ground: &Ground, options: &Options) -> Result<Ledger, JobError> {
 fn identity(ground: &Ground, options: &Options) -> String {
     let Ground { case, invocation, python, device, .. } = ground;
     let text = format!(
-        "{:?}|{:?}|{}|{:?}|{:?}|{:?}|{:?}",
+        "{:?}|{:?}|{}|{:?}|{:?}|{:?}|{:?}|{:?}",
         invocation,
         case.setting.env,
         python.executable.display(),
@@ -372,6 +372,7 @@ fn identity(ground: &Ground, options: &Options) -> String {
         case.setting.pins,
         options.level,
         options.certify,
+        options.plan,
     );
     blake3::hash(text.as_bytes()).to_hex().as_str()[..24].to_owned()
 }

@@ -10,5 +10,6 @@ pub mod machine;
 pub mod progression;
 pub mod reducer;
 pub mod removals;
+mod slice;
 pub mod speculation;
 pub mod sweep;
