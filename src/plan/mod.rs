@@ -218,7 +218,7 @@ mod tests {
         let plan = Plan::load("default", Path::new(".")).expect("it parses");
         assert_eq!(plan.stages()[0].name, "certain");
         let runs: u32 = plan.stages().iter().filter_map(|stage| stage.max_runs).sum();
-        assert!(runs <= 32, "structure has about thirty runs of eighty: {runs}");
+        assert!(runs <= 44, "structure may cost about half of eighty runs: {runs}");
         let used: BTreeSet<&str> = plan.stages().iter().flat_map(Stage::passes).collect();
         assert_eq!(used.len(), crate::passes::ALL.len(), "every pass has its place: {used:?}");
     }
