@@ -168,7 +168,7 @@ fn every_case_with(python: &Path) {
 fn is_minimal(name: &str, out: &Path, python: &Path) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let harness = reduce::harness::install(folder.path()).unwrap();
-    fs::write(harness.join("catalog.json"), reduce::signature::Catalog::embedded().json()).unwrap();
+    fs::write(harness.join("catalog.json"), Catalog::embedded().json()).unwrap();
     let script = root().join("tests/py/minimal.py");
     let output = run(Command::new(python).arg(script).arg(harness).arg(out));
     println!("  {}", String::from_utf8_lossy(&output.stdout).trim());
@@ -233,7 +233,7 @@ fn a_reducer_that_looks_at_the_exit_status_alone_does_slip() {
     let copy = Copy::of("slippery", &new_python());
     let folder = tempfile::tempdir().unwrap();
     let harness = reduce::harness::install(folder.path()).unwrap();
-    fs::write(harness.join("catalog.json"), reduce::signature::Catalog::embedded().json()).unwrap();
+    fs::write(harness.join("catalog.json"), Catalog::embedded().json()).unwrap();
     let script = root().join("tests/py/slip.py");
     let output = run(Command::new(new_python()).arg(script).arg(harness).arg(&copy.case));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
