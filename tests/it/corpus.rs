@@ -26,6 +26,8 @@ const MOST_RUNS_OF: [(&str, u64); 8] = [
 ];
 /// Most of the search's time in which no trial may run.
 const MOST_IDLE: f64 = 0.05;
+/// Less than two ticks of the engine's clock is not idleness.
+const LEAST_IDLE: f64 = 0.1;
 /// Cases that are short enough to be run many times.
 const SHORT: [&str; 3] = ["label_range", "slippery", "swallowed"];
 
@@ -124,7 +126,12 @@ fn holds(name: &str, out: &Path, report: &Value) -> Vec<String> {
     check(total <= most, format!("{total} runs, more than {most}"));
     let seconds = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_default();
     let idle = seconds("/seconds/idle") / seconds("/seconds/search").max(0.001);
-    check(idle < MOST_IDLE, format!("idle {:.1} % of the search", idle * 100.0));
+    // With one worker the engine's own work stands between two trials: only a run with a choice of workers is held to it.
+    let alone = number(report, "/setting/jobs") == 1;
+    check(
+        alone || idle < MOST_IDLE || seconds("/seconds/idle") < LEAST_IDLE,
+        format!("idle {:.1} % of the search", idle * 100.0),
+    );
     check(out.join("repro.py").is_file(), "no repro.py".to_owned());
     wrong
 }
