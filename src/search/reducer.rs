@@ -344,11 +344,10 @@ impl Reducer {
                     (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                 }
             }
-            Stage::Structure { index, until, base, proposals, machine, .. } => {
+            Stage::Structure { index, until, proposals, machine, .. } => {
                 let failed = machine.rejected().iter().chain(machine.given_up().iter());
                 let keys: Vec<String> = failed.filter_map(|at| proposals.get(at)).map(|one| one.key.clone()).collect();
                 Arc::make_mut(&mut self.tried).extend(keys);
-                let _ = base;
                 self.structure(index + 1, until)
             }
             Stage::Sweep { base, machine, .. } => {
