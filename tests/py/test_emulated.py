@@ -42,6 +42,8 @@ ASSERT = re.compile(r"^(?P<file>\S+?):\d+: (?P<function>.*?): block: .*? Asserti
 class StubReport:
     """What report.py offers, for programs that are one text."""
 
+    early = None
+
     def __init__(self):
         self.facts = {"notes": []}
 
