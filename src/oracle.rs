@@ -23,6 +23,8 @@ use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
 const TICK: Duration = Duration::from_millis(50);
+/// A traced run may take this many times a trial.
+const TRACE_PATIENCE: u32 = 10;
 /// How often a trial without an answer is tried before the search goes on without one.
 const TRIES: u32 = 2;
 
@@ -331,6 +333,19 @@ impl Oracle {
     pub fn observe(&mut self, look: &Look) -> Result<(Outcome, Verdict), OracleError> {
         let mut seen = self.observe_many(std::slice::from_ref(look), 1)?;
         seen.pop().ok_or(OracleError::Stopped(Stop::Interrupted))
+    }
+
+    /// Traces one candidate in the setting of the search.
+    ///
+    /// # Errors
+    /// As [`Oracle::observe`].
+    pub fn traced(&mut self, question: Question) -> Result<Outcome, OracleError> {
+        let mut setting = self.setting.clone();
+        setting.name = format!("{}, traced", setting.name);
+        setting.timeout *= TRACE_PATIENCE;
+        let observe = Observe { trace: true, inventory: false };
+        let look = Look { question, setting, observe, target: None, in_place: false };
+        self.observe(&look).map(|(outcome, _)| outcome)
     }
 
     /// Runs several candidates, at most `width` at once, and gives facts and verdicts in the order of `looks`.

@@ -250,11 +250,17 @@ def _write(spec, error, code, tracer):
             facts.update(inventory.collect(spec))
         facts.update(report.facts)
         if tracer is not None:
-            outcome.write(os.path.join(spec["scratch"], "trace.json"), tracer.result())
+            outcome.write(os.path.join(spec["scratch"], "trace.json"), tracer.result(_failing(facts)))
     except Exception as failed:
         report.note("harness", text="%s: %s" % (type(failed).__name__, failed))
         facts["notes"] = report.facts["notes"]
     outcome.write(os.path.join(spec["scratch"], "outcome.json"), facts)
+
+
+def _failing(facts):
+    """File and line of the failing call, where the witness saw it."""
+    frames = (facts["failure"] or {}).get("frames")
+    return (frames[-1]["file"], frames[-1]["line"]) if frames else None
 
 
 def _expect_abort(spec, tracer):

@@ -26,6 +26,7 @@ use crate::oracle::{Setting, Stop};
 use crate::plan::Plan;
 use crate::search::drive::{self, Turn};
 use crate::search::reducer::{Certify, Reducer};
+use crate::search::traced;
 use crate::signature::Match;
 use crate::trial::{Mode, Observe, Pins};
 use crate::verdict::{self, Seen, Verdict};
@@ -207,7 +208,7 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
     let argv = session.ground.invocation.argv.clone();
     let reducer = Reducer::new(
         Arc::clone(&original),
-        target::observed(&original, found, &argv),
+        traced::observed(&original, &found.trace, &found.frames, &argv),
         repro::entry_of(&original, &session.ground.invocation),
         Arc::clone(&session.options.plan),
         session.options.certify,
@@ -242,7 +243,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
     let argv = session.ground.invocation.argv.clone();
     let mut reducer = Reducer::new(
         Arc::clone(&original),
-        target::observed(&original, found, &argv),
+        traced::observed(&original, &found.trace, &found.frames, &argv),
         repro::entry_of(&original, &session.ground.invocation),
         Arc::clone(&session.options.plan),
         session.options.certify,

@@ -15,10 +15,9 @@ impl Names {
     /// its failure without it.
     pub fn is_change(&self, program: &Program, id: StmtId) -> bool {
         let facts = self.facts(id);
-        let rebinds = facts.loads.iter().filter_map(|access| access.root.as_ref()).any(|root| facts.binds.contains(root));
-        let changes = facts.stores.iter().any(|store| {
-            matches!(store.change, Change::Item | Change::Whole | Change::Effect) && facts.binds.is_empty()
-        });
+        let rebinds =
+            facts.loads.iter().filter_map(|access| access.root.as_ref()).any(|root| facts.binds.contains(root));
+        let changes = facts.stores.iter().any(|store| store.change != Change::Attribute && facts.binds.is_empty());
         let simple = matches!(
             program.statement(id).kind,
             StmtKind::Assign | StmtKind::AugAssign | StmtKind::Expr | StmtKind::Return | StmtKind::AnnAssign
@@ -34,6 +33,24 @@ impl Names {
             _ => None,
         });
         facts.binds.iter().cloned().chain(steps).collect()
+    }
+
+    /// Statements that speak of a name or attribute which this one sets, in any scope; its own part of the text is not asked.
+    pub fn speakers_of(&self, program: &Program, id: StmtId) -> Vec<StmtId> {
+        let set = self.set_by(id);
+        let speaks = |other: &StmtId| {
+            self.facts(*other).loads.iter().any(|access| {
+                let steps = access.steps.iter().filter_map(|step| match step {
+                    super::names::Step::Attribute(name) | super::names::Step::Key(name) => Some(name),
+                    _ => None,
+                });
+                access.root.iter().chain(steps).any(|word| set.contains(word))
+            })
+        };
+        let own = program.statement(id);
+        let others =
+            program.statements().iter().map(|one| one.id).filter(|other| *other != id && !own.contains(*other));
+        others.filter(speaks).collect()
     }
 
     /// Names that a statement reads.
@@ -67,11 +84,13 @@ impl Names {
             }
             Stmt::ClassDef(class) => {
                 let plain = class.decorator_list.is_empty() && class.arguments.is_none();
-                let quiet = program.children(id).all(|child| matches!(child.kind, StmtKind::FunctionDef | StmtKind::Pass));
+                let quiet =
+                    program.children(id).all(|child| matches!(child.kind, StmtKind::FunctionDef | StmtKind::Pass));
                 (plain && quiet).then(|| vec![class.name.to_string()])
             }
             Stmt::Import(import) => {
-                let is_library = import.names.iter().all(|alias| modules::find(program, one.file, 0, &alias.name).is_none());
+                let is_library =
+                    import.names.iter().all(|alias| modules::find(program, one.file, 0, &alias.name).is_none());
                 is_library.then(|| self.facts(id).binds.iter().cloned().collect())
             }
             Stmt::ImportFrom(import) => {

@@ -9,7 +9,7 @@ use super::machine::Set;
 use crate::program::{Names, Program, StmtId};
 
 /// Passes whose proposals take away what nothing reads.
-const DEAD: [&str; 3] = ["annotations", "imports", "parameters"];
+const DEAD: [&str; 4] = ["annotations", "imports", "parameters", "targets"];
 
 /// A removal that missed.
 #[derive(Clone, Debug)]
@@ -29,7 +29,8 @@ impl Carry {
     /// The misses of a sweep over a program.
     pub(super) fn of(original: &Program, program: &Program, dropped: impl Iterator<Item = Set>) -> Self {
         let names = Names::of(program);
-        let before: BTreeMap<StmtId, StmtId> = left(original, program).into_iter().map(|(old, new)| (new, old)).collect();
+        let before: BTreeMap<StmtId, StmtId> =
+            left(original, program).into_iter().map(|(old, new)| (new, old)).collect();
         let miss = |set: Set| {
             let gone = program.statements().iter().map(|one| one.id).filter(|id| set.contains(id.index()));
             let gone: Vec<StmtId> = gone.collect();

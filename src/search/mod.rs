@@ -14,3 +14,4 @@ pub mod removals;
 mod slice;
 pub mod speculation;
 pub mod sweep;
+pub mod traced;

@@ -14,12 +14,13 @@ use super::progression::{HardEdges, Progression};
 use super::removals::StatementRemovals;
 use super::slice::{Cascade, slice};
 use super::sweep::Sweep;
+use super::traced;
 use crate::candidate::Candidate;
 use crate::oracle::Question;
 use crate::passes::{Facts, Proposal, combine};
 use crate::plan::Plan;
 use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, SourceTree, StmtId, StmtSet};
-use crate::trial::{Frame, Missing};
+use crate::trial::{Frame, Missing, Trace};
 use crate::verdict::Verdict;
 
 pub use super::sweep::Certify;
@@ -70,6 +71,8 @@ enum Stage {
         /// Misses in a row.
         misses: u32,
     },
+    /// Waits for a traced run of the best: what is left of a program runs in another order.
+    Trace,
     Sweep {
         base: Arc<Incumbent>,
         machine: Box<Sweep<StatementRemovals>>,
@@ -184,7 +187,7 @@ impl Reducer {
                     if ends { Step::Done } else { machine.step() }
                 }
                 Stage::Sweep { machine, cascade, .. } => cascade.step(machine),
-                Stage::Done => return None,
+                Stage::Trace | Stage::Done => return None,
             };
             let Step::Ask(ask) = step else {
                 self.advance();
@@ -263,8 +266,37 @@ impl Reducer {
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
                 machine.mark(answer);
             }
-            Stage::Done => {}
+            Stage::Trace | Stage::Done => {}
         }
+    }
+
+    /// The traced run that the search waits for.
+    pub fn wants_trace(&self) -> Option<Question> {
+        let Stage::Trace = self.stage else { return None };
+        let what = "what the sweep may tell without a run".to_owned();
+        let (candidate, size) = (self.best.candidate.clone(), self.best.size);
+        Some(Question { candidate, size, phase: "trace", pass: String::new(), what })
+    }
+
+    /// Takes what a traced run of the best showed; nothing where it did not come to the failure.
+    pub fn traced(&mut self, trace: Option<(&Trace, &[Frame])>) {
+        if let Some((trace, frames)) = trace {
+            let Ground { original, observed, .. } = &*self.ground;
+            let seen = traced::observed(&self.best.program, trace, frames, &observed.argv);
+            let seen = seen.lift(&self.best.program, original);
+            if seen.crash == observed.crash {
+                let ground = &self.ground;
+                self.ground = Arc::new(Ground {
+                    original: Arc::clone(original),
+                    observed: seen,
+                    graph: Arc::clone(&ground.graph),
+                    plan: Arc::clone(&ground.plan),
+                    certify: ground.certify,
+                    entry: ground.entry.clone(),
+                });
+            }
+        }
+        self.stage = self.slice_again();
     }
 
     fn names(&self, why: &'static str) -> (&'static str, String) {
@@ -274,7 +306,7 @@ impl Reducer {
             Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
             Stage::Sweep { .. } => ("sweep", why.to_owned()),
-            Stage::Done => ("done", String::new()),
+            Stage::Trace | Stage::Done => ("done", String::new()),
         }
     }
 
@@ -295,7 +327,7 @@ impl Reducer {
                 let text = first.map_or("", |one| base.program.text_of(one.id).lines().next().unwrap_or_default());
                 format!("{} statements, first: `{text}`", gone.len())
             }
-            Stage::Done => String::new(),
+            Stage::Trace | Stage::Done => String::new(),
         }
     }
 
@@ -308,7 +340,7 @@ impl Reducer {
                 (&base.program, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
             }
             Stage::Sweep { base, .. } => (&base.program, without(&base.program, keep)?),
-            Stage::Done => return None,
+            Stage::Trace | Stage::Done => return None,
         };
         let program = base.parse_next(&tree).ok()?;
         if program.opaque().len() > base.opaque().len() {
@@ -377,6 +409,7 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 if smaller && self.round < ROUNDS { self.structure(0, 1) } else { Stage::Done }
             }
+            Stage::Trace => Stage::Trace,
             Stage::Done => Stage::Done,
         };
     }
@@ -410,7 +443,8 @@ impl Reducer {
         match (self.round, until) {
             // The sweep stands as it is.
             (1.., _) if self.certificate.kind() != certificate::Kind::None => Stage::Done,
-            (0, usize::MAX) => self.slice_again(),
+            (0, usize::MAX) if self.ground.observed.crash.is_empty() => self.slice_again(),
+            (0, usize::MAX) => Stage::Trace,
             _ => self.sweep(),
         }
     }
@@ -443,7 +477,8 @@ impl Reducer {
         if failing.and_then(|origin| original.at_origin(&origin)).as_ref() != observed.crash.last() {
             return Ran::default();
         }
-        Ran { before: self.ran_before(&facts), crash: facts.crash, calls: facts.calls, argv: facts.argv }
+        let windows = self.observed().windows;
+        Ran { before: self.ran_before(&facts), windows, crash: facts.crash, calls: facts.calls, argv: facts.argv }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.
@@ -461,34 +496,9 @@ impl Reducer {
         facts.executed.iter().flatten().copied().filter(ran).chain(facts.crash.last().copied()).collect()
     }
 
-    /// Statements of the original to what is left of them in the best.
-    fn left(&self) -> std::collections::BTreeMap<StmtId, StmtId> {
-        let program = &self.best.program;
-        let mut left = std::collections::BTreeMap::new();
-        for statement in program.statements() {
-            let before = program.origin(statement.id).and_then(|origin| self.ground.original.at_origin(&origin));
-            if let Some(before) = before {
-                left.entry(before).or_insert(statement.id);
-            }
-        }
-        left
-    }
-
     /// What the trace saw, in statements of the best.
     fn observed(&self) -> Observed {
-        let left = self.left();
-        let map = |before: &StmtId| left.get(before).copied();
-        let seen = &self.ground.observed;
-        let mut calls: Vec<_> = seen.calls.iter().filter_map(|(from, to)| Some((map(from)?, map(to)?))).collect();
-        calls.sort_unstable();
-        Observed {
-            executed: seen.executed.iter().filter_map(map).collect(),
-            calls,
-            crash: seen.crash.iter().filter_map(map).collect(),
-            first: seen.first.iter().filter_map(|(id, first)| Some((map(id)?, *first))).collect(),
-            counts: seen.counts.iter().filter_map(|(id, count)| Some((map(id)?, *count))).collect(),
-            argv: seen.argv.clone(),
-        }
+        self.ground.observed.follow(&self.ground.original, &self.best.program)
     }
 
     /// The same, as the passes want it.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::machine::Set;
 use super::sweep::{Removal, Removals};
-use crate::program::{Certain, Names, Program, Ran, StmtId};
+use crate::program::{Certain, Names, Program, Ran, StmtId, StmtKind};
 
 /// The removals of one program's statements.
 #[derive(Clone, Debug)]
@@ -24,7 +24,8 @@ struct Ground {
     known: Mutex<BTreeMap<Set, bool>>,
     /// For each statement: itself with what stands in it, and its later readers with what stands in them.
     table: Vec<(Vec<usize>, Vec<usize>)>,
-    ranks: Vec<usize>,
+    /// For each statement: whether it changes what is there already, and who speaks of what it sets.
+    uses: Vec<(bool, Vec<usize>)>,
     names: Names,
 }
 
@@ -49,9 +50,19 @@ impl StatementRemovals {
                 (own, readers.into_iter().collect())
             })
             .collect();
-        let ranks = program.statements().iter().map(|one| usize::from(!names.is_change(program, one.id))).collect();
+        let uses = program.statements().iter().map(|one| {
+            // A library may call a method that the text does not name.
+            let is_called = one.kind == StmtKind::FunctionDef && one.parent.is_some();
+            let sets =
+                !names.set_by(one.id).is_empty() && !is_called && (!one.kind.is_compound() || is_definition(one.kind));
+            let speakers = names.speakers_of(program, one.id).into_iter().map(|id| id.index());
+            // A statement that sets nothing is not idle for that.
+            let speakers = if sets { speakers.collect() } else { vec![one.id.index()] };
+            (names.is_change(program, one.id), speakers)
+        });
+        let uses = uses.collect();
         let (certain, known) = (Certain::of(program, ran), Mutex::default());
-        let ground = Ground { program: Arc::clone(program), certain, known, table, ranks, names };
+        let ground = Ground { program: Arc::clone(program), certain, known, table, uses, names };
         Self { ground: Arc::new(ground) }
     }
 
@@ -69,6 +80,10 @@ impl StatementRemovals {
     }
 }
 
+fn is_definition(kind: StmtKind) -> bool {
+    matches!(kind, StmtKind::FunctionDef | StmtKind::ClassDef)
+}
+
 impl Removals for StatementRemovals {
     fn of(&self, element: usize, present: &Set) -> Vec<Removal> {
         let Some((own, readers)) = self.ground.table.get(element) else { return Vec::new() };
@@ -84,8 +99,9 @@ impl Removals for StatementRemovals {
         removals
     }
 
-    fn rank(&self, element: usize) -> usize {
-        self.ground.ranks.get(element).copied().unwrap_or_default()
+    fn rank(&self, element: usize, present: &Set) -> usize {
+        let Some((is_change, speakers)) = self.ground.uses.get(element) else { return 0 };
+        usize::from(!is_change && speakers.iter().any(|speaker| present.contains(*speaker)))
     }
 
     fn is_inert(&self, gone: &Set, _dropped: &Set, present: &Set) -> bool {

@@ -28,8 +28,8 @@ pub trait Removals: Clone {
     fn of(&self, element: usize, present: &Set) -> Vec<Removal>;
 
     /// Elements of a lower rank come first: those that are more likely to go.
-    fn rank(&self, element: usize) -> usize {
-        let _same = element;
+    fn rank(&self, element: usize, present: &Set) -> usize {
+        let _ = (element, present);
         0
     }
 
@@ -258,7 +258,7 @@ impl<R: Removals> Sweep<R> {
             .partition(|element| *element < self.cursor);
         let mut order = behind;
         order.extend(passed);
-        order.sort_by_key(|&element| self.removals.rank(element));
+        order.sort_by_key(|&element| self.removals.rank(element, &self.present));
         if self.certify == Certify::Sinks {
             order.sort_by_key(|&element| !self.is_sink(element));
         }
