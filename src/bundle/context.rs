@@ -31,6 +31,9 @@ fn value(contents: &Contents<'_>) -> Value {
             "cpu_text": failure.cpu_text,
         })),
         "call_site": found.frames,
+        "repro": contents.confirmed.repro.as_ref().map(|one| json!({
+            "how": one.how, "cold_runs": one.runs, "failed_the_same_way": one.hits,
+        })),
         "origin": words::origin(found, ground).iter().map(words::Origin::in_words).collect::<Vec<_>>(),
         "files_read": found.opened.iter().filter(|opened| !opened.path.ends_with(".py")).map(|opened| &opened.path).collect::<Vec<_>>(),
         "notes": found.notes,

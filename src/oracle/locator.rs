@@ -26,4 +26,12 @@ impl<'a> Locator<'a> {
         let origin = program.origin(statement)?;
         self.original.at_origin(&origin)
     }
+
+    /// Where a statement of the original lies in the candidate: file, first and last line.
+    pub fn lines(&self, wanted: StmtId) -> Option<(String, u32, u32)> {
+        let program = self.program.as_ref()?;
+        let is_it = |id: StmtId| program.origin(id).and_then(|origin| self.original.at_origin(&origin)) == Some(wanted);
+        let statement = program.statements().iter().find(|statement| is_it(statement.id))?;
+        Some((program.path(statement.file).to_owned(), statement.lines.0, statement.lines.1))
+    }
 }
