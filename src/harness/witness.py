@@ -61,6 +61,7 @@ def install(spec, report):
     mode = Witness()
     mode.__enter__()
     every_thread(mode)
+    _in_backward(torch, mode)
     if not hasattr(torch, "compile"):
         _old_indexing(torch, mode)
     return mode
@@ -77,6 +78,25 @@ def every_thread(mode):
             start(self)
     with_mode._reduce = True
     threading.Thread._bootstrap_inner = with_mode
+
+
+def _in_backward(torch, mode):
+    """A mode is off while it handles a call, `backward` too: the Python functions that backward runs get it again."""
+    real = torch.autograd.Variable._execution_engine
+
+    class Engine:
+        """The autograd engine with the mode."""
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def run_backward(self, *args, **kwargs):
+            if torch._C._len_torch_function_stack():
+                return real.run_backward(*args, **kwargs)
+            with mode:
+                return real.run_backward(*args, **kwargs)
+
+    torch.autograd.Variable._execution_engine = Engine()
 
 
 def _old_indexing(torch, mode):

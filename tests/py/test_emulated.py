@@ -117,12 +117,15 @@ def child(paths, text, device, env, names):
     torch.set_num_threads(1)
     report, error = StubReport(), None
     from _reduce import emulated, witness
+    from _reduce import report as places
+    places.configure(os.path.dirname(paths[3]), os.path.dirname(paths[3]))
     if device == "emulated":
-        emulated.install({"device": "emulated", "cuda_devices": names.pop("cuda_devices", 1)}, None, report)
+        emulated.install({"device": "emulated", "cuda_devices": names.pop("cuda_devices", 1),
+                          "trace": names.pop("trace", False)}, None, report)
     elif device == "witness":
-        witness.install({"device": "cuda"}, report)
+        witness.install({"device": "cuda", "watch": names.pop("watch", None)}, report)
     elif device == "cpu witness":
-        witness.install({"device": "cpu"}, report)
+        witness.install({"device": "cpu", "watch": names.pop("watch", None)}, report)
     main = types.ModuleType("__main__")
     main.__dict__.update(names, __file__=paths[3])
     sys.modules["__main__"] = main
