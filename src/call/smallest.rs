@@ -60,6 +60,9 @@ fn arguments(failure: &Failure, offence: &Offence, torch: Version, device: &str)
         "binary_cross_entropy" => vec![tensor(&probability), tensor("0.0")],
         "embedding" if failure.op == "torch.embedding" => vec![zeros("1, 1"), tensor(index)],
         "embedding" => vec![tensor(index), zeros("1, 1")],
+        "embedding_bag" if offence.argument.as_deref() == Some("offsets") => {
+            vec![tensor("[0]"), zeros("1, 1"), tensor("[0, 1, 0]")]
+        }
         "embedding_bag" if failure.op.starts_with("torch.nn.") => vec![tensor(&nested(index, 2)), zeros("1, 1")],
         "index_select" | "gather" => vec![zeros("1"), zero(), tensor(index)],
         "take_along_dim" => vec![zeros("1"), tensor(&nested(index, 1)), zero()],

@@ -57,7 +57,7 @@ def holder(described, offence):
 
 def _holds(tensor, offence):
     shape, position = tensor.get("shape"), offence.get("position")
-    if shape is None or not position or len(position) != len(shape):
+    if shape is None or position is None or len(position) != len(shape):
         return False
     if any(at >= size for at, size in zip(position, shape)):
         return False
