@@ -17,6 +17,8 @@ pub struct Form {
     pub text: String,
     /// How it was made, in words.
     pub how: &'static str,
+    /// Smaller programs that are worth a run once this one has held, smallest first.
+    pub smaller: Vec<Form>,
 }
 
 /// Torch's version as far as rules depend on it: major and minor.
@@ -30,7 +32,7 @@ pub fn forms(failure: &Failure, torch: Version) -> Vec<Form> {
         if let Some(text) = text
             && !forms.iter().any(|form: &Form| form.text == text)
         {
-            forms.push(Form { text, how });
+            forms.push(Form { text, how, smaller: Vec::new() });
         }
     };
     add(
@@ -42,14 +44,34 @@ pub fn forms(failure: &Failure, torch: Version) -> Vec<Form> {
         "the failing call with those that made its arguments, as small as the operator's rule allows",
     );
     add(
-        recorded::program(failure, recorded::Shapes::Ones, &device),
+        recorded::program(failure, recorded::Shapes::AtMost(1), recorded::Options::Kept),
         "the failing call alone, with one element in each dimension",
     );
     add(
-        recorded::program(failure, recorded::Shapes::AsRecorded, &device),
+        recorded::program(failure, recorded::Shapes::AsRecorded, recorded::Options::Kept),
         "the failing call alone, with the recorded shapes and the offending value",
     );
+    if let Some(last) = forms.last_mut() {
+        last.smaller = smaller(failure, &last.text);
+    }
     forms
+}
+
+/// Sizes that are large enough for kernels that need several elements or a whole vector of them.
+const SIZES: [(i64, recorded::Options); 3] =
+    [(2, recorded::Options::Dropped), (8, recorded::Options::Dropped), (8, recorded::Options::Kept)];
+
+/// The call as recorded with smaller shapes, smallest first.
+fn smaller(failure: &Failure, whole: &str) -> Vec<Form> {
+    let mut smaller: Vec<Form> = Vec::new();
+    for (size, options) in SIZES {
+        let Some(text) = recorded::program(failure, recorded::Shapes::AtMost(size), options) else { continue };
+        if text.len() < whole.len() && !smaller.iter().any(|form| form.text == text) {
+            let how = "the failing call alone, with the offending value and shapes as small as the kernel allows";
+            smaller.push(Form { text, how, smaller: Vec::new() });
+        }
+    }
+    smaller
 }
 
 /// Reads a version of torch.

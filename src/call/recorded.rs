@@ -9,10 +9,19 @@ use crate::trial::{Argument, Failure};
 /// The shapes of the tensors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shapes {
-    /// One element in each dimension.
-    Ones,
+    /// As recorded, but no dimension has more elements than this.
+    AtMost(i64),
     /// As recorded, with the recorded values where these are few.
     AsRecorded,
+}
+
+/// Arguments that are given by name and are no tensors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Options {
+    /// As recorded, less those that torch adds by itself.
+    Kept,
+    /// Left out.
+    Dropped,
 }
 
 /// Arguments that torch adds by itself: what a reader need not see.
@@ -29,7 +38,7 @@ const DEFAULTS: [(&str, &str); 9] = [
 ];
 
 /// The program; `None` where an argument cannot be written.
-pub(super) fn program(failure: &Failure, shapes: Shapes, _device: &str) -> Option<String> {
+pub(super) fn program(failure: &Failure, shapes: Shapes, options: Options) -> Option<String> {
     if matches!(failure.op.rsplit('.').next(), Some("backward" | "grad")) {
         return None;
     }
@@ -38,7 +47,8 @@ pub(super) fn program(failure: &Failure, shapes: Shapes, _device: &str) -> Optio
     let holder = offence.and_then(|offence| offence.argument.as_deref());
     let mut args = Vec::new();
     for argument in &failure.args {
-        if argument.keyword && is_default(argument) {
+        let dropped = options == Options::Dropped && argument.shape.is_none() && argument.items.is_empty();
+        if argument.keyword && (dropped || is_default(argument)) {
             continue;
         }
         let wrong = value.filter(|_| holder == Some(argument.name.as_str()));
@@ -72,8 +82,11 @@ fn tensor(argument: &Argument, wrong: Option<&str>, shapes: Shapes) -> Option<St
     let recorded = argument.shape.as_deref()?;
     let dtype = argument.dtype.as_deref()?;
     let device = place(argument);
-    let ones = vec![1; recorded.len()];
-    let shape = if shapes == Shapes::Ones { &ones } else { recorded };
+    let shape: Vec<i64> = match shapes {
+        Shapes::AtMost(most) => recorded.iter().map(|size| most.min(*size)).collect(),
+        Shapes::AsRecorded => recorded.to_vec(),
+    };
+    let shape = shape.as_slice();
     let integers = !dtype.starts_with("float") && !dtype.starts_with("bfloat") && dtype != "bool";
     // A tensor of Python integers is int64, one of floats float32.
     let unsaid = |dtype: &str| if integers { dtype == "int64" } else { dtype == "float32" };

@@ -8,7 +8,7 @@ use super::error::JobError;
 use super::session::Session;
 use super::{Happening, confirm};
 use crate::bundle::repro::{self, Repro};
-use crate::call;
+use crate::call::{self, Form};
 use crate::candidate::Candidate;
 use crate::evidence::Found;
 use crate::trial::Pins;
@@ -37,18 +37,30 @@ pub(super) fn find(session: &mut Session<'_>, found: &Found, target: &Target) ->
     session.say(PHASE, "the failing call as a program of its own");
     let loose = confirm::loose(target);
     for form in forms {
-        let repro = Repro::alone(form.text);
-        if holds(session, found, &loose, &repro)? {
-            let first = First { repro, how: form.how };
-            show(session, found, &first)?;
-            return Ok(Some(first));
+        let smaller = form.smaller.clone();
+        let Some(mut first) = holds(session, found, &loose, form)? else { continue };
+        for form in smaller {
+            if let Some(less) = holds(session, found, &loose, form)? {
+                first = less;
+                break;
+            }
         }
+        return Ok(Some(first));
     }
     Ok(None)
 }
 
-/// Whether a program fails in the right way, when it is run plainly.
-fn holds(session: &mut Session<'_>, found: &Found, target: &Target, repro: &Repro) -> Result<bool, JobError> {
+/// A form that fails in the right way when it is run plainly; it is shown as soon as it has.
+fn holds(session: &mut Session<'_>, found: &Found, target: &Target, form: Form) -> Result<Option<First>, JobError> {
+    let first = First { repro: Repro::alone(form.text), how: form.how };
+    let held = runs_so(session, found, target, &first.repro)?;
+    if held {
+        show(session, found, &first)?;
+    }
+    Ok(held.then_some(first))
+}
+
+fn runs_so(session: &mut Session<'_>, found: &Found, target: &Target, repro: &Repro) -> Result<bool, JobError> {
     let candidate = Candidate::new(repro.tree());
     let cold = Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout };
     if let Some(known) = session.oracle.ledger().known(&candidate.id, &cold.setting()) {
