@@ -41,6 +41,7 @@ def install(spec, report):
     recorder = Recorder(torch, report, device == "cpu")
     on_cpu = device == "cpu"
     watch = Watch(torch, spec["watch"], recorder) if (spec or {}).get("watch") else None
+    recording = bool((spec or {}).get("trace"))     # the name of the aten operator is worth a mode of its own then
 
     class Witness(TorchFunctionMode):
         """Passes each call on, and notes the first that raises a CUDA error."""
@@ -48,7 +49,7 @@ def install(spec, report):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             ahead = None if watch is None else watch.before(func, args, kwargs)
             try:
-                if ahead is None:
+                if ahead is None or not recording:
                     return func(*args, **(kwargs or {}))
                 return dispatched(lambda: func(*args, **(kwargs or {})))
             except Exception as error:

@@ -97,9 +97,15 @@ fn confirm_joined(
     for repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
         let folder = laid_out(session, &repro, &out.join("source"))?;
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
-        if plain_runs(session, pool, found, &loose, &repro, 1)? == 1 {
-            let how = "the reduced program, its files joined into one";
-            return Ok(Some(ConfirmedRepro { repro, how, runs: 1, hits: 1 }));
+        let how = "the reduced program, its files joined into one";
+        if plain_runs(session, pool, found, &loose, &repro, 1)? != 1 {
+            continue;
+        }
+        let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
+        let hits = 1 + plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
+        if hits == RUNS {
+            let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
+            return Ok(Some(ConfirmedRepro { repro, how, runs: all, hits: all }));
         }
     }
     Ok(None)

@@ -35,3 +35,22 @@ impl<'a> Locator<'a> {
         Some((program.path(statement.file).to_owned(), statement.lines.0, statement.lines.1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Edit, Edits, SourceTree};
+
+    #[test]
+    fn a_statement_is_found_where_it_has_moved() {
+        let tree = SourceTree::from_texts([("a.py", "import os\nimport sys\nx = f(\n    1,\n)\n")]);
+        let original = Program::parse(&tree).unwrap();
+        let wanted = original.statement_at("a.py", 4).unwrap();
+        let mut edits = Edits::new();
+        edits.entry("a.py".to_owned()).or_default().push(Edit::remove(0..10));
+        let candidate = Candidate::new(tree.with_edits(&edits).unwrap());
+        let locator = Locator::new(&original, &candidate);
+        assert_eq!(locator.lines(wanted), Some(("a.py".to_owned(), 2, 4)));
+        assert_eq!(locator.lines(original.statement_at("a.py", 1).unwrap()), None);
+    }
+}

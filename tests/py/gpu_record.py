@@ -44,7 +44,7 @@ class Tally:
 def places(tally):
     """The call is named with its value in backward, under autocast, in modules, in a loop, in a thread."""
     for place, (program, wanted) in PLACES.items():
-        ran = run(HEAD + program, device="witness", DEVICE="cuda", watch=EVERYWHERE)
+        ran = run(HEAD + program, device="witness", DEVICE="cuda", watch=EVERYWHERE, trace=True)
         failure = ran.facts.get("failure")
         found = failure and facts(failure)
         tally.check(found == wanted, (place, found, wanted, ran.err[-300:] if failure is None else ""))

@@ -78,13 +78,13 @@ class WhereverTheCallIsMade(Case):
 
     def test_before_the_launch_on_plain_tensors(self):
         for place, (program, wanted) in PLACES.items():
-            ran = run(HEAD + program, device="cpu witness", DEVICE="cpu", watch=EVERYWHERE)
+            ran = run(HEAD + program, device="cpu witness", DEVICE="cpu", watch=EVERYWHERE, trace=True)
             self.assertIn("failure", ran.facts, place + ran.err)
             self.assertEqual(facts(ran.facts["failure"]), wanted, place)
 
     def test_the_sample_of_a_batch_is_known_before_the_launch(self):
         program, _ = PLACES["in a loop over a DataLoader"]
-        ran = run(HEAD + program, device="cpu witness", DEVICE="cpu", watch=EVERYWHERE)
+        ran = run(HEAD + program, device="cpu witness", DEVICE="cpu", watch=EVERYWHERE, trace=True)
         self.assertEqual(ran.facts["failure"]["offence"]["sample"], 5)
 
 
