@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from drive import Project, Server  # noqa: E402
 from emulated_programs import SETUP, calls  # noqa: E402
 from test_emulated import VERSION, Case, run  # noqa: E402
 
@@ -165,6 +166,23 @@ print("=>", [loss.item(), x.grad.tolist(), x.tolist(), torch.rand(2).tolist()])
         program = "import torch\nx = torch.rand(3)\ntry:\n  x[torch.tensor([5])]\nexcept IndexError: pass\nx.view(7)"
         ran = run(program, device="witness", watch=EVERYWHERE)
         self.assertEqual(ran.facts.get("failure"), None)
+
+    def test_a_trial_of_the_server_watches_the_statement_that_it_is_told(self):
+        text = ("import torch\n\ndef pick(x, i):\n    return x.index_select(\n        0,\n        i)\n\n"
+                "x = torch.arange(4.)\npick(x, torch.tensor([1]))\npick(x, torch.tensor([0, 9]))\n")
+        project = Project({"train.py": text})
+        server = Server(project, preload=["torch"])
+        try:
+            for lines, seen in (([4, 6], True), ([9, 9], False)):
+                watch = {"operator": "torch.Tensor.index_select", "site": ["train.py"] + lines}
+                for mode in ("fork", "exec"):
+                    got = server.trial(mode=mode, witness=True, trace=True, watch=watch)
+                    failure = got["outcome"]["failure"]
+                    self.assertEqual((failure["offence"]["value"], failure["offence"]["argument"]), ("9", "index"))
+                    self.assertEqual(failure["aten"], "aten.index_select.default" if seen else None, (mode, lines))
+        finally:
+            server.close()
+            project.remove()
 
 
 if __name__ == "__main__":
