@@ -13,6 +13,7 @@ mod flow;
 #[cfg(test)]
 mod flow_tests;
 mod idioms;
+mod inert;
 mod infer;
 pub mod join;
 mod link;

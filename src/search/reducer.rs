@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::carry::Carry;
 use super::certificate::{self, Certificate};
 use super::halving::{self, Halving};
 use super::machine::{Answer, Machine, Set, Step};
@@ -66,6 +67,8 @@ enum Stage {
         proposals: Arc<Vec<Proposal>>,
         machine: Box<Halving>,
         runs: u32,
+        /// Misses in a row.
+        misses: u32,
     },
     Sweep {
         base: Arc<Incumbent>,
@@ -99,6 +102,8 @@ pub struct Reducer {
     truncated: bool,
     open: Option<(Arc<Incumbent>, Question, f64)>,
     certificate: Certificate,
+    /// What missed in the last sweep and would miss again.
+    carry: Carry,
 }
 
 impl Reducer {
@@ -129,6 +134,7 @@ impl Reducer {
             truncated: true,
             open: None,
             certificate: Certificate::default(),
+            carry: Carry::default(),
         }
     }
 
@@ -171,9 +177,11 @@ impl Reducer {
             let step = match &mut self.stage {
                 Stage::Slice { misses, kind, .. } if *kind != Kind::Whole && *misses >= LOOKS => Step::Done,
                 Stage::Slice { machine, .. } => machine.step(),
-                Stage::Structure { machine, runs, index, .. } => {
-                    let most = self.ground.plan.stages()[*index].max_runs;
-                    if most.is_some_and(|most| *runs >= most) { Step::Done } else { machine.step() }
+                Stage::Structure { machine, runs, misses, index, .. } => {
+                    let stage = &self.ground.plan.stages()[*index];
+                    let is_spent = |most: Option<u32>, spent: u32| most.is_some_and(|most| spent >= most);
+                    let ends = is_spent(stage.max_runs, *runs) || is_spent(stage.max_misses, *misses);
+                    if ends { Step::Done } else { machine.step() }
                 }
                 Stage::Sweep { machine, cascade, .. } => cascade.step(machine),
                 Stage::Done => return None,
@@ -204,8 +212,16 @@ impl Reducer {
     /// Takes the verdict on the open question; says whether there is a new best.
     pub fn mark(&mut self, verdict: &Verdict) -> bool {
         let Some((incumbent, _, _)) = self.open.take() else { return false };
-        if let Stage::Structure { runs, .. } = &mut self.stage {
+        let taken = match &mut self.stage {
+            Stage::Structure { machine, .. } => match machine.step() {
+                Step::Ask(ask) => Some(ask.keep.difference(machine.applied())),
+                Step::Done => None,
+            },
+            _ => None,
+        };
+        if let Stage::Structure { runs, misses, .. } = &mut self.stage {
             *runs += 1;
+            *misses = if matches!(verdict, Verdict::Same) { 0 } else { *misses + 1 };
         }
         let answer = match verdict {
             Verdict::Same => Answer::Hit,
@@ -214,6 +230,10 @@ impl Reducer {
             Verdict::Invalid { missing, at, .. } => self.named(&incumbent.program, missing.as_ref(), at.as_ref()),
         };
         if answer.is_hit() {
+            if let (Stage::Structure { proposals, .. }, Some(keep)) = (&self.stage, &taken) {
+                let applied = keep.iter().filter_map(|at| proposals.get(at)).map(|one| one.pass);
+                self.carry.passed(applied, &self.ground.original, &self.best.program, &incumbent.program);
+            }
             self.best = incumbent;
         }
         self.answer(&answer);
@@ -352,6 +372,7 @@ impl Reducer {
             }
             Stage::Sweep { base, machine, .. } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
+                self.carry = Carry::of(&self.ground.original, &base.program, machine.misses());
                 self.round += 1;
                 let smaller = self.best.candidate.id != base.candidate.id;
                 if smaller && self.round < ROUNDS { self.structure(0, 1) } else { Stage::Done }
@@ -383,6 +404,7 @@ impl Reducer {
                 proposals: Arc::new(proposals),
                 machine: Box::new(Halving::new(weights)),
                 runs: 0,
+                misses: 0,
             };
         }
         match (self.round, until) {
@@ -407,7 +429,8 @@ impl Reducer {
         let facts = self.facts();
         let removals = StatementRemovals::new(&base.program, self.ran(facts));
         let present = Set::full(base.program.statements().len());
-        let machine = Sweep::new(present, removals, self.ground.certify);
+        let mut machine = Sweep::new(present, removals, self.ground.certify);
+        self.carry.keeps(&self.ground.original, &base.program).into_iter().for_each(|keep| machine.missed(keep));
         let observed = self.observed();
         let cascade = Cascade::new(&base.program, &observed, self.truncated);
         Stage::Sweep { base, machine: Box::new(machine), cascade: Box::new(cascade) }

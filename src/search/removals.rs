@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::machine::Set;
 use super::sweep::{Removal, Removals};
-use crate::program::{Certain, Names, Program, Ran};
+use crate::program::{Certain, Names, Program, Ran, StmtId};
 
 /// The removals of one program's statements.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ struct Ground {
     known: Mutex<BTreeMap<Set, bool>>,
     /// For each statement: itself with what stands in it, and its later readers with what stands in them.
     table: Vec<(Vec<usize>, Vec<usize>)>,
+    ranks: Vec<usize>,
+    names: Names,
 }
 
 impl StatementRemovals {
@@ -47,8 +49,9 @@ impl StatementRemovals {
                 (own, readers.into_iter().collect())
             })
             .collect();
-        let ground =
-            Ground { program: Arc::clone(program), certain: Certain::of(program, ran), known: Mutex::default(), table };
+        let ranks = program.statements().iter().map(|one| usize::from(!names.is_change(program, one.id))).collect();
+        let (certain, known) = (Certain::of(program, ran), Mutex::default());
+        let ground = Ground { program: Arc::clone(program), certain, known, table, ranks, names };
         Self { ground: Arc::new(ground) }
     }
 
@@ -80,12 +83,25 @@ impl Removals for StatementRemovals {
         }
         removals
     }
+
+    fn rank(&self, element: usize) -> usize {
+        self.ground.ranks.get(element).copied().unwrap_or_default()
+    }
+
+    fn is_inert(&self, gone: &Set, _dropped: &Set, present: &Set) -> bool {
+        let Ground { program, names, .. } = &*self.ground;
+        let keep = present.difference(gone);
+        let ids = |set: &Set| -> BTreeSet<StmtId> {
+            program.statements().iter().map(|one| one.id).filter(|id| set.contains(id.index())).collect()
+        };
+        names.is_dead(program, &ids(gone), &ids(&keep))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{SourceTree, StmtId};
+    use crate::program::SourceTree;
 
     fn removals(text: &str, failing: u32, before: &[u32]) -> (StatementRemovals, Set) {
         let program = Arc::new(Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap());
