@@ -4,6 +4,7 @@
 //! A module imports only from lower ranks and its own folder (`docs/architecture.md`; `tests/architecture.rs` enforces it).
 
 pub mod bundle;
+pub mod call;
 pub mod candidate;
 pub mod case;
 pub mod cli;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::candidate::{Candidate, CandidateId};
 use crate::ledger::{Ledger, Record, TrialRecord};
 use crate::program::Program;
-use crate::trial::{Event, Mode, Observe, Outcome, Pins, Pool, Request, TrialId};
+use crate::trial::{Device, Event, Mode, Observe, Outcome, Pins, Pool, Request, TrialId, Watch};
 use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
@@ -199,13 +199,15 @@ impl Oracle {
     }
 
     fn start(&mut self, question: Question) -> Result<(), OracleError> {
-        let request = self.request(
+        let watch = self.watch(&question.candidate);
+        let mut request = self.request(
             &question.candidate,
             self.setting.mode,
             self.setting.pins,
             Observe::default(),
             self.setting.timeout,
         )?;
+        request.watch = watch;
         let id = self.number();
         let at = self.now();
         self.pool.submit(id, &request)?;
@@ -214,6 +216,16 @@ impl Oracle {
         }
         self.flights.insert(id, Flight { question, at, dropped: false });
         Ok(())
+    }
+
+    /// On a real device the offending value can only be read before the launch: at the call that is to fail, nowhere else.
+    fn watch(&self, candidate: &Candidate) -> Option<Watch> {
+        let target = self.target.as_ref().filter(|target| target.offence.is_some())?;
+        if self.pool.spec().device == Device::Emulated {
+            return None;
+        }
+        let site = target.chain.last().and_then(|site| Locator::new(&self.original, candidate).lines(*site))?;
+        Some(Watch { operator: target.signature.operator.clone(), site: Some(site) })
     }
 
     fn number(&mut self) -> TrialId {
@@ -242,7 +254,7 @@ impl Oracle {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let removed = candidate.tree.removed(original).map(str::to_owned).collect();
-        Ok(Request { changed, removed, mode, pins, observe, timeout })
+        Ok(Request { changed, removed, mode, pins, observe, timeout, watch: None })
     }
 
     /// Waits until at least one trial has ended, or a moment has passed.
@@ -359,9 +371,10 @@ impl Oracle {
         loop {
             while next < looks.len() && flying.len() < width.max(1) {
                 self.check_bounds()?;
-                let Look { question, setting, observe, in_place, .. } = &looks[next];
+                let Look { question, setting, observe, in_place, watch, .. } = &looks[next];
                 let mut request =
                     self.request(&question.candidate, setting.mode, setting.pins, *observe, setting.timeout)?;
+                request.watch = watch.clone();
                 if *in_place {
                     request.changed.clear();
                     request.removed.clear();

@@ -20,6 +20,7 @@ const RANKS: &[(&str, u32)] = &[
     ("candidate", 2),
     ("passes", 3),
     ("trial", 3),
+    ("call", 4),
     ("plan", 4),
     ("evidence", 4),
     ("verdict", 4),

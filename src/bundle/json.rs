@@ -35,7 +35,12 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
         "source_files": reducer.program().paths(),
         "original": size(reducer.original()),
         "source": size(reducer.program()),
-        "repro": confirmed.repro.as_ref().map(|one| tree_size(&one.repro.tree(), one.repro.data_bytes())),
+        "repro": confirmed.repro.as_ref().map(|one| {
+            let mut value = tree_size(&one.repro.tree(), one.repro.data_bytes());
+            value["how"] = json!(one.how);
+            value["confirmed"] = json!({ "runs": one.runs, "hits": one.hits });
+            value
+        }),
         "runs": {
             "total": oracle.runs(), "resumed": ledger.resumed(), "by_verdict": by_verdict(ledger),
             "by_phase": by_phase(ledger), "by_pass": by_pass(ledger), "cached": account.cached,

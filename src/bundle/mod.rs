@@ -55,6 +55,8 @@ pub struct Confirmed {
 pub struct ConfirmedRepro {
     /// Its text without the header, and its data files.
     pub repro: Repro,
+    /// How it was made, in words.
+    pub how: &'static str,
     /// Cold runs.
     pub runs: u32,
     /// Those that failed in the right way.
@@ -130,11 +132,15 @@ pub fn write(out: &Path, contents: &Contents<'_>) -> Result<Bundle, BundleError>
     put(out, "context.yaml", &context::yaml(contents))?;
     let repro = match &contents.confirmed.repro {
         Some(confirmed) => {
-            let header = repro::header(contents);
+            let header = repro::header(contents.found, contents.ground);
             repro::lay_out(out, &confirmed.repro, &header, &out.join("source"))?;
             Some(header + &confirmed.repro.text)
         }
-        None => None,
+        None => {
+            // One that was shown early and did not hold.
+            let _none = fs::remove_file(out.join("repro.py"));
+            None
+        }
     };
     put(out, "REPORT.md", &report::markdown(contents, &explanation, repro.as_deref()))?;
     for (number, other) in contents.oracle.others().enumerate() {

@@ -26,27 +26,6 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
         line("> Confirmed on an emulated CUDA device only, not on a GPU.");
         line("");
     }
-    for sentence in explanation {
-        line(&format!("- {sentence}"));
-    }
-    line("");
-    let (before, after) = (reducer.original(), reducer.program());
-    if found.untried.is_empty() {
-        line(&format!(
-            "The program below was reduced by machine from {} statements to {}.",
-            before.statements_count(),
-            after.statements_count()
-        ));
-    } else {
-        line("The program is as it was given: one run of it was watched by machine, and nothing was reduced.");
-        line("");
-        line("Not tried:");
-        line("");
-        for what in &found.untried {
-            line(&format!("- {what}"));
-        }
-    }
-    line("");
     line("## Program");
     line("");
     match repro {
@@ -57,6 +36,35 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
         }
         None if !found.untried.is_empty() => line("See `source/`; `run.sh` runs it."),
         None => line("No single file keeps the failure; the reduced program is in `source/`, and `run.sh` runs it."),
+    }
+    line("");
+    if let Some(one) = &confirmed.repro {
+        line(&format!("Made by machine: {}.", one.how));
+        line("");
+    }
+    line("## What happens");
+    line("");
+    for sentence in explanation {
+        line(&format!("- {sentence}"));
+    }
+    line("");
+    let (before, after) = (reducer.original(), reducer.program());
+    if found.untried.is_empty() {
+        line(&format!(
+            "The program in which it was found was reduced by machine from {} statements to {}; it is in `source/`.",
+            before.statements_count(),
+            after.statements_count()
+        ));
+    } else {
+        line(
+            "The program in `source/` is as it was given: one run of it was watched by machine, and nothing was reduced.",
+        );
+        line("");
+        line("Not tried:");
+        line("");
+        for what in &found.untried {
+            line(&format!("- {what}"));
+        }
     }
     line("");
     line("## Error");
@@ -91,6 +99,9 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
         line(&format!("- not used: {hidden}"));
     }
     line(&format!("- confirmed by {} of {} cold runs of the final files", confirmed.hits, confirmed.runs));
+    if let Some(one) = &confirmed.repro {
+        line(&format!("- `repro.py`: {} of {} cold runs", one.hits, one.runs));
+    }
     line(&format!("- certificate: {}", reducer.certificate().in_words()));
     let phases = json::by_phase(oracle.ledger());
     let phases: Vec<String> = phases.iter().map(|(phase, runs)| format!("{phase} {runs}")).collect();

@@ -32,7 +32,8 @@ def install(spec, catalog, report):
     witness_module.emulating = True
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)    # trials run side by side; threads that wait for a core cost ten times the work
-    state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True))
+    recording = bool((spec or {}).get("trace"))
+    state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True), recording)
     emulated_cuda.install(state)
     emulated_patches.install(state)
     state.mode.__enter__()
@@ -40,7 +41,7 @@ def install(spec, catalog, report):
     return state
 
 
-def _mode(state, TorchFunctionMode, recorder):
+def _mode(state, TorchFunctionMode, recorder, recording):
     torch = state.torch
     Tensor = torch.Tensor
     Parameter = torch.nn.Parameter
@@ -159,8 +160,10 @@ def _mode(state, TorchFunctionMode, recorder):
         raise assertion(line, func, args, kwargs, call, finding) from None
 
     def assertion(line, func, args, kwargs, call, finding):
+        aten = emulated_findings.aten(torch, call, finding) if recording else None
         emulated_asserts.write([line])
         error = state.kill()
+        error._reduce_aten = aten
         recorder.record(error, func, args, kwargs, call.text, finding.offence)
         return error
 

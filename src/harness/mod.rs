@@ -14,6 +14,7 @@ macro_rules! files {
 }
 
 const FILES: &[File] = files![
+    "arguments.py",
     "emulated.py",
     "emulated_asserts.py",
     "emulated_cuda.py",
@@ -37,6 +38,7 @@ const FILES: &[File] = files![
     "supervisor.py",
     "tracer.py",
     "view.py",
+    "watch.py",
     "witness.py",
 ];
 

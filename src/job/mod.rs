@@ -5,6 +5,7 @@
 
 mod confirm;
 mod error;
+mod first;
 mod keep;
 mod preflight;
 mod session;
@@ -31,6 +32,7 @@ use crate::signature::Match;
 use crate::trial::{Mode, Observe, Pins};
 use crate::verdict::{self, Seen, Verdict};
 
+use self::first::First;
 use self::keep::Best;
 use self::session::{Observer, Session};
 
@@ -93,6 +95,17 @@ pub enum Happening<'a> {
         what: &'a str,
         /// The verdict.
         verdict: &'a Verdict,
+        /// Trials so far.
+        runs: u64,
+    },
+    /// The first program that fails in the right way is there: the failing call alone.
+    Repro {
+        /// Its text.
+        text: &'a str,
+        /// How it was made, in words.
+        how: &'a str,
+        /// Statements and tokens.
+        size: (usize, usize),
         /// Trials so far.
         runs: u64,
     },
@@ -214,8 +227,11 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         session.options.certify,
     );
     Best::new(out, session.ground.invocation.project.clone(), found).finish(&original, &reducer.best())?;
+    let target = target::aim(&original, found, session.level());
+    let first = first::find(session, found, &target)?;
+    let repro = confirm::again(session, found, &target, first)?;
     // The first run was a cold run of these very files.
-    let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro: None };
+    let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro };
     let contents = Contents {
         outcome: BundleOutcome::Limit,
         found,
@@ -250,6 +266,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
     );
     let best = Best::new(out, session.ground.invocation.project.clone(), found);
     best.keep(&original, &reducer.best())?;
+    let first = first::find(session, found, &target)?;
     let width = session.jobs();
     let start = (original.statements_count(), original.tokens_count());
     let observer = &mut session.observer;
@@ -293,7 +310,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
         stop_of(drive::run(&mut reducer, &mut session.oracle, width, watch))?
     };
     session.oracle.drop_all();
-    finish(session, found, &target, &reducer, best, stopped)
+    finish(session, found, &target, &reducer, best, first, stopped)
 }
 
 /// A stop is an outcome; everything else stays an error.
@@ -311,13 +328,14 @@ fn finish(
     target: &verdict::Target,
     reducer: &Reducer,
     best: Best,
+    first: Option<First>,
     stopped: Option<Stop>,
 ) -> Result<Bundle, JobError> {
     let candidate = reducer.best();
     best.finish(&session.original, &candidate)?;
     let confirmed = match stopped {
         Some(Stop::Interrupted) => Confirmed::default(),
-        _ => confirm::run(session, found, target, reducer)?,
+        _ => confirm::run(session, found, target, reducer, first)?,
     };
     let outcome = match (stopped, confirmed.runs > 0 && confirmed.hits == confirmed.runs) {
         (Some(Stop::Interrupted), _) => BundleOutcome::Interrupted,

@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::evidence::Found;
 use crate::oracle::Setting;
 use crate::signature::Match;
-use crate::trial::{Mode, Observe, Outcome, Pins, Report, TrialEnd};
+use crate::trial::{Failure, Mode, Observe, Outcome, Pins, Report, TrialEnd};
 use crate::verdict::{self, Seen};
 
 /// Most runs of a program that does not fail at once, before it counts as one that does not fail.
@@ -79,9 +79,10 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     session.check_expected(&found)?;
     let timeout = session.case_timeout().unwrap_or_else(|| trial_timeout(&base, mode));
     session.say("preflight", "the same, traced");
-    let traced = session.look(
+    let traced = session.watch(
         &session.setting("traced", mode, pins, timeout * TRACE_PATIENCE),
         Observe { trace: true, inventory: false },
+        session.to_watch(&found),
     )?;
     let again = verdict::seen(&traced);
     if !agrees(again.as_ref(), Some(&found)) {
@@ -89,6 +90,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         check_steady(session, &found, &session.setting("pinned", mode, pins, timeout), &mut hidden)?;
     }
     let trace = again.as_ref().and(traced.trace.clone()).unwrap_or_default();
+    let failure = recorded(found.failure, again.as_ref());
     let frames = if found.frames.is_empty() { again.map(|seen| seen.frames).unwrap_or_default() } else { found.frames };
     if let Some(pinned_report) = &base.report {
         report.opened.extend(pinned_report.opened.iter().cloned());
@@ -98,7 +100,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     report.opened.dedup();
     Ok(Found {
         signature: found.signature,
-        failure: found.failure,
+        failure,
         frames,
         mode,
         pins,
@@ -115,6 +117,16 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         log: tail(&first.stderr, 40),
         untried: Vec::new(),
     })
+}
+
+/// The failing call as the recorded run shows it, which says more of it, where it is the same call.
+fn recorded(first: Option<Failure>, again: Option<&Seen>) -> Option<Failure> {
+    let again = again.and_then(|seen| seen.failure.clone());
+    match (first, again) {
+        (Some(first), Some(again)) if first.op == again.op && first.frames == again.frames => Some(again),
+        (None, again) => again,
+        (first, _) => first,
+    }
 }
 
 /// One run takes so long that there is no room for a search: the first run is all that there is.
@@ -147,7 +159,7 @@ fn long(session: &mut Session<'_>, first: Outcome, seen: Seen) -> Result<Found, 
             "no second run: whether the failure comes each time, and whether a seed, blocking launches or DataLoaders \
              without workers hide it, is not known"
                 .to_owned(),
-            "no single-file program".to_owned(),
+            "no program that is made of more than the failing call".to_owned(),
         ],
     })
 }

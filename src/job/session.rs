@@ -15,7 +15,7 @@ use crate::ledger::Ledger;
 use crate::oracle::{Bounds, Look, Oracle, Question, Setting};
 use crate::program::{Program, SourceTree};
 use crate::signature::{self, Catalog, Evidence, Match, Signature};
-use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report};
+use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report, Watch};
 use crate::verdict::Seen;
 
 use super::{Happening, JobError, Options};
@@ -101,6 +101,19 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When the oracle fails.
     pub(super) fn look(&mut self, setting: &Setting, observe: Observe) -> Result<Outcome, JobError> {
+        self.watch(setting, observe, None)
+    }
+
+    /// Runs the original once and looks at calls before they are made.
+    ///
+    /// # Errors
+    /// When the oracle fails.
+    pub(super) fn watch(
+        &mut self,
+        setting: &Setting,
+        observe: Observe,
+        watch: Option<Watch>,
+    ) -> Result<Outcome, JobError> {
         let look = Look {
             question: Question {
                 candidate: Candidate::new(self.original.tree().clone()),
@@ -112,6 +125,7 @@ impl<'a> Session<'a> {
             setting: setting.clone(),
             observe,
             target: None,
+            watch,
             in_place: false,
         };
         let (outcome, verdict) = self.oracle.observe(&look)?;
@@ -123,6 +137,19 @@ impl<'a> Session<'a> {
             runs: self.oracle.runs(),
         });
         Ok(outcome)
+    }
+
+    /// The calls to look at in the recorded run: that which failed before, else all that can; on a real device only.
+    pub(super) fn to_watch(&self, seen: &Seen) -> Option<Watch> {
+        if self.ground.device == Device::Emulated {
+            return None;
+        }
+        let failure = seen.failure.as_ref().filter(|_| seen.signature.operator.is_some());
+        let site = failure.and_then(|failure| failure.frames.last()).and_then(|frame| {
+            let statement = self.original.statement(self.original.statement_at(&frame.file, frame.line)?);
+            Some((frame.file.clone(), statement.lines.0, statement.lines.1))
+        });
+        Some(Watch { operator: failure.map(|failure| failure.op.clone()), site })
     }
 
     /// Time for the first run: what the case says, else what is left of the limit.

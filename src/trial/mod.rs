@@ -73,6 +73,15 @@ pub struct Observe {
     pub inventory: bool,
 }
 
+/// Calls whose arguments are looked at before the launch: on a real device nothing can be read after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Watch {
+    /// Public name of the operator; `None` is every operator that can assert.
+    pub operator: Option<String>,
+    /// Project file with the first and the last line of the statement that calls it; `None` is everywhere.
+    pub site: Option<(String, u32, u32)>,
+}
+
 /// Everything that a worker needs to run a trial.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -86,6 +95,8 @@ pub struct Request {
     pub pins: Pins,
     /// What to observe.
     pub observe: Observe,
+    /// Calls to look at before they are made.
+    pub watch: Option<Watch>,
     /// Time until the trial is killed.
     pub timeout: Duration,
 }

@@ -92,6 +92,15 @@ pub struct Argument {
     /// Text of an argument that is no tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// All values of a small tensor, nested as its dimensions; a number that JSON does not have is a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<serde_json::Value>,
+    /// Parts of a list that holds tensors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<Argument>,
+    /// Given by name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keyword: bool,
 }
 
 /// The element that breaks the operator's rule.
@@ -108,6 +117,8 @@ pub struct Offence {
     pub position: Option<Vec<i64>>,
     /// Index in the data set of the sample that holds it.
     pub sample: Option<i64>,
+    /// Name of the argument that holds it.
+    pub argument: Option<String>,
 }
 
 /// The first torch call that failed on the device.

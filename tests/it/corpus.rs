@@ -6,6 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reduce::program::{Program, SourceTree};
 use reduce::signature::Catalog;
 use reduce::yaml::{self, Node};
 use serde_json::Value;
@@ -24,6 +25,8 @@ const MOST_RUNS_OF: [(&str, u64); 8] = [
     ("seed", 190),
     ("swallowed", 140),
 ];
+/// Most trials between preflight and the first repro.
+const MOST_BEFORE_REPRO: u64 = 3;
 /// Most of the search's time in which no trial may run.
 const MOST_IDLE: f64 = 0.05;
 /// Less than two ticks of the engine's clock is not idleness.
@@ -133,6 +136,22 @@ fn holds(name: &str, out: &Path, report: &Value) -> Vec<String> {
         format!("idle {:.1} % of the search", idle * 100.0),
     );
     check(out.join("repro.py").is_file(), "no repro.py".to_owned());
+    let minimal = fs::read_to_string(root().join("corpus").join(name).join("minimal.py")).unwrap();
+    let minimal = Program::parse(&SourceTree::from_texts([("minimal.py", minimal.as_str())])).unwrap();
+    let (statements, tokens) = (number(report, "/repro/statements"), number(report, "/repro/tokens"));
+    println!("  repro.py: {statements} statements, {tokens} tokens; by hand {}", minimal.tokens_count());
+    check(statements <= 3, format!("repro.py has {statements} statements"));
+    check(
+        tokens <= minimal.tokens_count() as u64,
+        format!("repro.py has {tokens} tokens, by hand {}", minimal.tokens_count()),
+    );
+    check(number(report, "/repro/data_bytes") == 0 && !out.join("data").exists(), "repro.py has data files".to_owned());
+    check(
+        (number(report, "/repro/confirmed/runs"), number(report, "/repro/confirmed/hits")) == (3, 3),
+        "repro.py is not confirmed".to_owned(),
+    );
+    let first = number(report, "/runs/by_phase/repro");
+    check(first <= MOST_BEFORE_REPRO, format!("{first} runs before the first repro"));
     wrong
 }
 

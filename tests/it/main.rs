@@ -6,8 +6,10 @@
 )]
 
 mod bad_input;
+mod call;
 mod case;
 mod corpus;
+mod first;
 mod harness;
 mod passes;
 mod program;

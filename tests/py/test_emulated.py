@@ -116,13 +116,16 @@ def child(paths, text, device, env, names):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     report, error = StubReport(), None
+    more = {"watch": names.pop("watch", None), "trace": names.pop("trace", False)}
     from _reduce import emulated, witness
+    from _reduce import report as places
+    places.configure(os.path.dirname(paths[3]), os.path.dirname(paths[3]))
     if device == "emulated":
-        emulated.install({"device": "emulated", "cuda_devices": names.pop("cuda_devices", 1)}, None, report)
+        emulated.install(dict(more, device="emulated", cuda_devices=names.pop("cuda_devices", 1)), None, report)
     elif device == "witness":
-        witness.install({"device": "cuda"}, report)
+        witness.install(dict(more, device="cuda"), report)
     elif device == "cpu witness":
-        witness.install({"device": "cpu"}, report)
+        witness.install(dict(more, device="cpu"), report)
     main = types.ModuleType("__main__")
     main.__dict__.update(names, __file__=paths[3])
     sys.modules["__main__"] = main
