@@ -356,7 +356,7 @@ impl Oracle {
         setting.name = format!("{}, traced", setting.name);
         setting.timeout *= TRACE_PATIENCE;
         let observe = Observe { trace: true, inventory: false };
-        let look = Look { question, setting, observe, target: None, in_place: false };
+        let look = Look { question, setting, observe, target: None, in_place: false, watch: None };
         self.observe(&look).map(|(outcome, _)| outcome)
     }
 
