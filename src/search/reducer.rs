@@ -90,6 +90,8 @@ enum Kind {
     Whole,
     /// The same for what is left after structure: a look.
     Again,
+    /// And after the structure that the second slice made way for.
+    Last,
 }
 
 /// The search for one program.
@@ -296,12 +298,12 @@ impl Reducer {
                 });
             }
         }
-        self.stage = self.slice_again();
+        self.stage = self.slice_again(Kind::Again);
     }
 
     fn names(&self, why: &'static str) -> (&'static str, String) {
         match &self.stage {
-            Stage::Slice { kind: Kind::Again, .. } => ("slice", "again".to_owned()),
+            Stage::Slice { kind: Kind::Again | Kind::Last, .. } => ("slice", "again".to_owned()),
             Stage::Slice { kind: Kind::Truncated, .. } => ("slice", "truncated".to_owned()),
             Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
@@ -392,7 +394,7 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 match (kind, smaller) {
                     (Kind::Again, true) => self.structure(0, REPEATED),
-                    (Kind::Again, false) => self.sweep(),
+                    (Kind::Again, false) | (Kind::Last, _) => self.sweep(),
                     (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                 }
             }
@@ -443,19 +445,20 @@ impl Reducer {
         match (self.round, until) {
             // The sweep stands as it is.
             (1.., _) if self.certificate.kind() != certificate::Kind::None => Stage::Done,
-            (0, usize::MAX) if self.ground.observed.crash.is_empty() => self.slice_again(),
+            (0, usize::MAX) if self.ground.observed.crash.is_empty() => self.slice_again(Kind::Again),
             (0, usize::MAX) => Stage::Trace,
+            (0, _) => self.slice_again(Kind::Last),
             _ => self.sweep(),
         }
     }
 
     /// The slice of the best, by a graph of what is left of it.
-    fn slice_again(&self) -> Stage {
+    fn slice_again(&self, kind: Kind) -> Stage {
         let base = Arc::clone(&self.best);
         let observed = self.observed();
         let graph = Arc::new(Graph::build(&base.program, &observed));
         let machine = Box::new(slice(&base.program, &observed, &graph, self.truncated));
-        Stage::Slice { base, graph, machine, kind: Kind::Again, misses: 0 }
+        Stage::Slice { base, graph, machine, kind, misses: 0 }
     }
 
     fn sweep(&self) -> Stage {

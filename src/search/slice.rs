@@ -30,8 +30,10 @@ impl Cascade {
         let count = program.statements().len();
         let needs = HardEdges::new(count, hard_edges(program, observed, &graph, truncated));
         let required = Set::of(count, observed.crash.iter().map(|id| id.index()));
-        // The graph of what is left may have lost more than the last slice took.
-        Self { needs, required, spared: Set::empty(count), due: true, asked: false }
+        // The last slice asked for it, and missed.
+        let all = Set::full(count);
+        let spared = all.difference(&needs.closure(&required, &all));
+        Self { needs, required, spared, due: false, asked: false }
     }
 
     /// What is needed of a set.
