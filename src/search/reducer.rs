@@ -30,6 +30,8 @@ const ROUNDS: u32 = 4;
 
 /// Stages of the strategy that are worth a repetition after a later slice.
 const REPEATED: usize = 2;
+/// The rank of statements that are likely to go.
+const LIKELY: usize = 0;
 /// Misses that end a slice which is only a look.
 const LOOKS: u32 = 3;
 
@@ -90,7 +92,9 @@ enum Kind {
     Whole,
     /// The same for what is left after structure: a look.
     Again,
-    /// And after the structure that the second slice made way for.
+    /// What the structure after that freed: the same before the sweep looks at what is likely to go.
+    Likely,
+    /// And before it asks about everything.
     Last,
 }
 
@@ -303,7 +307,7 @@ impl Reducer {
 
     fn names(&self, why: &'static str) -> (&'static str, String) {
         match &self.stage {
-            Stage::Slice { kind: Kind::Again | Kind::Last, .. } => ("slice", "again".to_owned()),
+            Stage::Slice { kind: Kind::Again | Kind::Likely | Kind::Last, .. } => ("slice", "again".to_owned()),
             Stage::Slice { kind: Kind::Truncated, .. } => ("slice", "truncated".to_owned()),
             Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
@@ -394,7 +398,8 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 match (kind, smaller) {
                     (Kind::Again, true) => self.structure(0, REPEATED),
-                    (Kind::Again, false) | (Kind::Last, _) => self.sweep(),
+                    (Kind::Again, false) | (Kind::Likely, _) => self.sweep(LIKELY),
+                    (Kind::Last, _) => self.sweep(usize::MAX),
                     (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                 }
             }
@@ -403,6 +408,16 @@ impl Reducer {
                 let keys: Vec<String> = failed.filter_map(|at| proposals.get(at)).map(|one| one.key.clone()).collect();
                 Arc::make_mut(&mut self.tried).extend(keys);
                 self.structure(index + 1, until)
+            }
+            Stage::Sweep { base, mut machine, cascade } if machine.is_partial() => {
+                if machine.removed() == 0 {
+                    machine.widen();
+                    Stage::Sweep { base, machine, cascade }
+                } else {
+                    // What went made more of the text needless: that goes before the rest is asked about.
+                    self.carry = Carry::of(&self.ground.original, &base.program, machine.misses());
+                    self.structure(0, 1)
+                }
             }
             Stage::Sweep { base, machine, .. } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
@@ -447,8 +462,9 @@ impl Reducer {
             (1.., _) if self.certificate.kind() != certificate::Kind::None => Stage::Done,
             (0, usize::MAX) if self.ground.observed.crash.is_empty() => self.slice_again(Kind::Again),
             (0, usize::MAX) => Stage::Trace,
+            (0, REPEATED) => self.slice_again(Kind::Likely),
             (0, _) => self.slice_again(Kind::Last),
-            _ => self.sweep(),
+            _ => self.sweep(usize::MAX),
         }
     }
 
@@ -461,12 +477,12 @@ impl Reducer {
         Stage::Slice { base, graph, machine, kind, misses: 0 }
     }
 
-    fn sweep(&self) -> Stage {
+    fn sweep(&self, most_rank: usize) -> Stage {
         let base = Arc::clone(&self.best);
         let facts = self.facts();
         let removals = StatementRemovals::new(&base.program, self.ran(facts));
         let present = Set::full(base.program.statements().len());
-        let mut machine = Sweep::new(present, removals, self.ground.certify);
+        let mut machine = Sweep::new(present, removals, self.ground.certify).likely(most_rank);
         self.carry.keeps(&self.ground.original, &base.program).into_iter().for_each(|keep| machine.missed(keep));
         let observed = self.observed();
         let cascade = Cascade::new(&base.program, &observed, self.truncated);
