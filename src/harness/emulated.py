@@ -7,8 +7,8 @@ This file must not know any single operator: moves and factories are in emulated
 
 import os
 
-from . import emulated_asserts, emulated_cuda, emulated_findings, emulated_moves, emulated_patches
-from . import emulated_rules, emulated_state, emulated_views
+from . import emulated_asserts, emulated_cuda, emulated_findings, emulated_launch, emulated_moves
+from . import emulated_patches, emulated_rules, emulated_state, emulated_views
 from . import witness as witness_module
 from .emulated_state import TAG, NotEmulated
 
@@ -27,7 +27,7 @@ def install(spec, catalog, report):
         return None
     del catalog     # the kernel tables of emulated_asserts say more than the catalogue does
     count = emulated_state.visible_devices(os.environ, (spec or {}).get("cuda_devices"))
-    state = emulated_state.State(torch, report, count, emulated_state.blocking_launches(os.environ))
+    state = emulated_state.State(torch, report, count)
     setattr(torch.Tensor, TAG, None)
     witness_module.emulating = True
     if "OMP_NUM_THREADS" not in os.environ:
@@ -48,6 +48,9 @@ def _mode(state, TorchFunctionMode, recorder):
     plain = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, slice, type(Ellipsis),
                        torch.Size, torch.memory_format, torch.layout))
     local = state.local
+    launches = emulated_launch.Launches(state)
+    used = state.used.add
+    state.recorder = recorder
 
     def look(value):
         """Tag of a tensor in a value: the first on cuda, else None."""
@@ -109,8 +112,8 @@ def _mode(state, TorchFunctionMode, recorder):
                     mixed = True
         if tag is None:
             return func(*args, **kwargs)
-        if state.dead is not None and not quiet:
-            raise sticky(func, args, kwargs)
+        if state.dead is not None and not quiet and not launches.goes_on(func):
+            raise launches.error(func)
         if mixing and local.backward is None:
             for tensor in found:
                 if tensor._reduce_device != tag and (mixed or tensor._reduce_device is None) and tensor.dim():
@@ -119,6 +122,7 @@ def _mode(state, TorchFunctionMode, recorder):
             result = func(*args, **kwargs)
         except Exception as error:
             result = failed(func, args, kwargs, tag, error)
+        used(func)
         kind = type(result)
         if kind is Tensor:
             result._reduce_device = tag
@@ -126,14 +130,9 @@ def _mode(state, TorchFunctionMode, recorder):
             mark(result, tag)
         return result
 
-    def sticky(func, args, kwargs):
-        error = state.error_class()(state.dead)
-        recorder.later(error)
-        return error
-
     def failed(func, args, kwargs, tag, error):
         """A call on cuda tensors raised on the CPU: answers a result, or raises what CUDA raises."""
-        if isinstance(error, NotEmulated) or state.dead is not None:
+        if isinstance(error, NotEmulated) or (state.dead is not None and not state.held):
             raise error
         text = str(error)
         if _HALF in text:
@@ -156,13 +155,27 @@ def _mode(state, TorchFunctionMode, recorder):
             if finding.silent is not None:
                 return finding.silent()
             raise error
-        raise assertion(line, func, args, kwargs, call, finding) from None
+        return assertion(line, func, args, kwargs, call, finding)
 
     def assertion(line, func, args, kwargs, call, finding):
-        emulated_asserts.write([line])
-        error = state.kill()
+        """The kernel asserts: raises, or answers what a launch that nobody waits for leaves behind."""
+        first = not state.held
+        if first:
+            emulated_asserts.write([line])
+            error = state.kill()
+        if not state.blocking and not launches.raises_at_once(call):
+            try:
+                result = emulated_launch.left_behind(call)
+            except Exception:
+                pass        # what cannot be continued is raised at once
+            else:
+                state.held = True
+                recorder.hold(func, args, kwargs, call.text, finding.offence)
+                return result
+        if not first:
+            raise state.sticky() from None
         recorder.record(error, func, args, kwargs, call.text, finding.offence)
-        return error
+        raise error from None
 
     lookup, unknown, view = handlers.get, object(), emulated_views.VIEW
 
@@ -201,6 +214,7 @@ def _mode(state, TorchFunctionMode, recorder):
                 result = func(*args, **kwargs)
             except Exception as error:
                 result = failed(func, args, kwargs, tag, error)
+            used(func)
             if type(result) is Tensor:
                 result._reduce_device = tag
                 return result
@@ -216,13 +230,13 @@ def _mode(state, TorchFunctionMode, recorder):
                 finding = rule(call)
                 if finding is not None:
                     line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
-                    raise assertion(line, func, args, kwargs, call, finding)
+                    return state.mark(assertion(line, func, args, kwargs, call, finding), tag)
             return generic(func, args, kwargs)
         return handle
 
     for name, rule in emulated_rules.UNCHECKED.items():
         handlers[getattr(torch.nn.functional, name)] = checked(rule)
-    state.look, state.mark, state.generic, state.recorder = look, mark, generic, recorder
+    state.look, state.mark, state.generic = look, mark, generic
     state.failed = failed
     emulated_views.build(state, generic, handlers)
     emulated_moves.build(state, look, mark, handlers)

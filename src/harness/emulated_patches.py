@@ -185,7 +185,7 @@ def _autograd(state):
             before = local.backward
             tag = state.look(list(tensors))
             if tag is not None:
-                state.check()
+                state.launch("backward")
                 local.backward = tag
             stack = torch._C._len_torch_function_stack() if hasattr(torch._C, "_len_torch_function_stack") else 0
             try:
@@ -195,7 +195,7 @@ def _autograd(state):
                     with state.mode:
                         result = real.run_backward(tensors, *args, **kwargs)
             except Exception as error:
-                if tag is None or state.dead is not None:
+                if tag is None or (state.dead is not None and not state.held):
                     raise
                 return state.failed(torch.Tensor.backward, tuple(tensors), {}, tag, error)
             finally:

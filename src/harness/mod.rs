@@ -18,6 +18,7 @@ const FILES: &[File] = files![
     "emulated_asserts.py",
     "emulated_cuda.py",
     "emulated_findings.py",
+    "emulated_launch.py",
     "emulated_moves.py",
     "emulated_patches.py",
     "emulated_rules.py",

@@ -38,7 +38,8 @@ BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found
 
 emulating = False   # whether this process has the emulated device
 batch = []      # index lists of the last batches that a DataLoader fetched in this process, latest last
-seen = None     # the first exception that was noted: run.py compares it with the last one
+seen = None     # the first exception that was noted: `finish` compares it with the last one
+_HELD = object()    # stands for it while no call has raised it yet
 
 
 def install(spec, report):
@@ -116,7 +117,7 @@ def finish(report, error):
         while at is not None and at not in chain:
             chain.append(at)
             at = at.__cause__ or at.__context__
-        failure["swallowed"] = not any(e is seen for e in chain)
+        failure["swallowed"] = seen is not _HELD and not any(e is seen for e in chain)
     if error is None or report.facts.get("not_emulated"):
         return
     try:
@@ -208,8 +209,18 @@ class Recorder:
             self.report.facts["failure"] = {"op": public_name(self.torch, func), "aten": None, "frames": [],
                                             "args": [], "offence": None, "cpu_text": repr(trouble),
                                             "swallowed": False}
-        if self.report.early is not None:
+        if self.report.early is not None and error is not _HELD:
             self.report.early(error)
+
+    def hold(self, func, args, kwargs, cpu_text, offence):
+        """Notes the first failure where the launch does not block: no exception yet."""
+        self.record(_HELD, func, args, kwargs, cpu_text, offence)
+
+    def surfaced(self, error):
+        """The exception by which the program learns of a failure that was held."""
+        global seen
+        if seen is _HELD:
+            seen = error
 
     def later(self, error):
         """A later call on a dead device: the first failure had been swallowed."""

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from emulated_programs import SETUP, calls  # noqa: E402
-from test_emulated import VERSION, run  # noqa: E402
+from forked import VERSION, run  # noqa: E402
 
 # shapes and modes whose kernel no log shows yet
 ASKED = (
