@@ -108,7 +108,11 @@ def _storages(state):
     def cpu(self):
         return copied(self, None)
 
+    def shared(self, *args, **kwargs):
+        raise state.not_emulated("CUDA memory shared between processes")
+
     setattr(cls, TAG, None)
+    cls._share_cuda_ = shared
     cls.device = property(device)
     cls.is_cuda = property(lambda self: getattr(self, TAG, None) is not None)
     cls.cuda, cls.cpu, cls.clone = cuda, cpu, clone

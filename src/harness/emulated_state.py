@@ -187,8 +187,7 @@ class State:
 
     def not_emulated(self, what):
         """Notes that the trial cannot be decided here; answers the error to raise."""
-        if not self.report.facts.get("not_emulated"):
-            self.report.facts["not_emulated"] = what
+        self.report.tell("not_emulated", what)
         return NotEmulated("%s is not emulated by the emulated CUDA device" % what)
 
 

@@ -35,6 +35,7 @@ const FILES: &[File] = files![
     "run.py",
     "server.py",
     "serving.py",
+    "spawned.py",
     "supervisor.py",
     "tracer.py",
     "view.py",

@@ -125,7 +125,7 @@ def finish(report, error):
     except Exception:
         return
     if isinstance(error, NotEmulated) or (emulating and any(words in text for words in BEYOND)):
-        report.facts["not_emulated"] = text.split("\n")[0][:200]
+        report.tell("not_emulated", text.split("\n")[0][:200])
 
 
 def remember_batches(torch):
@@ -204,11 +204,11 @@ class Recorder:
             return
         seen = error
         try:
-            self.report.facts["failure"] = self._failure(func, args, kwargs or {}, cpu_text, offence)
+            failure = self._failure(func, args, kwargs or {}, cpu_text, offence)
         except Exception as trouble:    # a note that cannot be made must not change the program
-            self.report.facts["failure"] = {"op": public_name(self.torch, func), "aten": None, "frames": [],
-                                            "args": [], "offence": None, "cpu_text": repr(trouble),
-                                            "swallowed": False}
+            failure = {"op": public_name(self.torch, func), "aten": None, "frames": [], "args": [], "offence": None,
+                       "cpu_text": repr(trouble), "swallowed": False}
+        self.report.tell("failure", failure)
         if self.report.early is not None and error is not _HELD:
             self.report.early(error)
 

@@ -41,6 +41,9 @@ class StubReport:
     def __init__(self):
         self.facts = {"notes": []}
 
+    def tell(self, key, value):
+        self.facts.setdefault(key, value)
+
     def note(self, kind, **more):
         self.facts["notes"].append(dict(more, kind=kind))
 

@@ -406,7 +406,7 @@ print("unreached")
                     "    assert str(e) == str(first); raise first" % line
             ran = self.refused(self.FAIL % again, "CUDA error: device-side assert triggered", env=self.ENV)
             self.assertEqual((len(ran.lines), "unreached" in ran.out), (1, False), line)
-            self.assertEqual(re.findall(r"program.py.*line (\d+)", ran.err)[0], "14", line + ran.err)
+            self.assertEqual(ran.line, 14, line + ran.err)
             failure = ran.facts["failure"]
             self.assertEqual((failure["op"], failure["offence"]["value"], failure["frames"][-1]["line"]),
                              ("torch.nn.functional.cross_entropy", "7", 6), line)
