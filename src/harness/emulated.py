@@ -7,8 +7,8 @@ This file must not know any single operator: moves and factories are in emulated
 
 import os
 
-from . import emulated_asserts, emulated_cuda, emulated_findings, emulated_launch, emulated_moves
-from . import emulated_patches, emulated_rules, emulated_state, emulated_views
+from . import emulated_asserts, emulated_backward, emulated_cuda, emulated_findings, emulated_launch
+from . import emulated_moves, emulated_patches, emulated_rules, emulated_state, emulated_views
 from . import witness as witness_module
 from .emulated_state import TAG, NotEmulated
 
@@ -234,8 +234,36 @@ def _mode(state, TorchFunctionMode, recorder):
             return generic(func, args, kwargs)
         return handle
 
-    for name, rule in emulated_rules.UNCHECKED.items():
-        handlers[getattr(torch.nn.functional, name)] = checked(rule)
+    def watched(question):
+        """Handler of a call whose backward pass CUDA checks and the CPU does not."""
+        def handle(func, args, kwargs):
+            result = generic(func, args, kwargs)
+            tag = look(args)
+            if tag is None or not torch.is_grad_enabled():
+                return result
+            ask = question(emulated_findings.Call(torch, state.version, func, "", args, kwargs, None))
+            if ask is not None and isinstance(result, Tensor) and result.requires_grad:
+                result.register_hook(lambda gradient: answer(ask, result))
+            return result
+
+        def answer(ask, result):
+            finding = ask() if state.dead is None else None
+            if finding is not None:
+                func = Tensor.backward
+                call = emulated_findings.Call(torch, state.version, func, "torch.Tensor.backward", (result,), {}, None)
+                line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
+                assertion(line, func, (result,), {}, call, finding)
+        return handle
+
+    def handle_by(names, make):
+        for name, rule in names.items():
+            for owner in (torch.nn.functional, torch, Tensor):
+                func = getattr(owner, name, None)
+                if func is not None:
+                    handlers[func] = make(rule)
+
+    handle_by(emulated_rules.UNCHECKED, checked)
+    handle_by(emulated_backward.WATCHED, watched)
     state.look, state.mark, state.generic = look, mark, generic
     state.failed = failed
     emulated_views.build(state, generic, handlers)

@@ -203,7 +203,10 @@ def build(state, look, mark, handlers):
                 state.use(tag)
                 state.check()
                 apart = name in ("as_tensor", "asarray") and tag_of(data) != tag
-                result = func(*args, **kwargs)
+                try:
+                    result = func(*args, **kwargs)
+                except Exception as error:
+                    result = state.failed(func, args, kwargs, tag, error)
                 if apart:
                     result = result.clone()
                 setattr(result, TAG, tag)
@@ -363,10 +366,11 @@ def build(state, look, mark, handlers):
     def reduce_ex(func, args, kwargs):
         tensor = args[0]
         tag = tag_of(tensor)
+        if tag is not None:
+            state.check()
         tensor.__dict__.pop(TAG, None)
         if tag is None:
             return func(*args, **kwargs)
-        state.check()
         try:
             result = func(*args, **kwargs)
         finally:

@@ -16,6 +16,7 @@ macro_rules! files {
 const FILES: &[File] = files![
     "emulated.py",
     "emulated_asserts.py",
+    "emulated_backward.py",
     "emulated_cuda.py",
     "emulated_findings.py",
     "emulated_launch.py",

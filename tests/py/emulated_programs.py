@@ -266,8 +266,35 @@ def calls(version):
         ("F.max_unpool3d(x[None, None, None, :2, :2], i(0, 1, 2, 999).view(1, 1, 1, 2, 2), 2)", "MaxUnpooling.cu",
          "max_unpooling3d_forward_kernel"),
     ]
-    if not old:
+    backward = "t = %s; l = F.nll_loss(%s.requires_grad_(), t%s); t.data.fill_(9); l.sum().backward()"
+    table += [
+        ("F.embedding_bag(i(1, 2, 3), x, i(0, 2, 1), mode='max')", "EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_max"),
+        ("x.scatter_add_(0, i(9)[None], x[:1, :1].clone())", "ScatterGatherKernel.cu", "operator()"),
+        ("torch.repeat_interleave(i(1, -2, 4), output_size=3)", "Repeat.cu", "compute_cuda_kernel"),
+        ("torch.repeat_interleave(x, i(1, 1, -2, 4), dim=0, output_size=4)", "Repeat.cu", "compute_cuda_kernel"),
+        ("torch.segment_reduce(x[0], 'sum', lengths=i(-1, 6), unsafe=True)", "SegmentReduce.cu", "segment_reduce_forward_kernel"),
+        ("torch.eye(3).to_sparse().cuda().index_select(0, i(5))", "Indexing.cu", "operator()"),
+        (backward % ("i(0, 1, 2, 3)", "x", ""), "Loss.cu", "nll_loss_backward_reduce_cuda_kernel_2d"),
+        (backward % ("i(1)[0]", "x[0]", ""), "Loss.cu", "nll_loss_backward_reduce_cuda_kernel_1d"),
+        (backward % ("i(0, 1, 2, 3)", "x", ", reduction='none'"), "Loss.cu", "nll_loss_backward_no_reduce_cuda_kernel"),
+        (backward % ("i(0, 1, 2, 3).view(1, 2, 2)", "x.view(1, 5, 2, 2)", ""), "NLLLoss2d.cu", "nll_loss2d_backward_kernel"),
+        ("torch.sparse_csr_tensor(i(0, 1, 2), i(0, 7), torch.ones(2).cuda(), (2, 2)%s)" % ("" if old else ", check_invariants=True"),
+         "ValidateCompressedIndicesCommon.h", "_assert"),
+    ]
+    table += [("torch.bernoulli(torch.tensor(%s).cuda())" % [2. if at == k else .5 for at in range(4)], "DistributionTemplates.h",
+               "operator()") for k in range(4)]
+    if old:
+        table += [("torch.multinomial(torch.tensor([%s]).cuda(), 1, True)" % values, "MultinomialKernel.cu", "sampleMultinomialOnce")
+                  for values in ("1., float('nan')", "1., float('inf')", "1., -1.", "0., 0.")]
+    else:
+        pool = "x = torch.rand(%s, device='cuda', requires_grad=True); o, k = F.fractional_max_pool%dd_with_indices(x, 2, " \
+               "output_size=2); k.data.fill_(999); o.sum().backward()"
         table += [
+            ("x.index_put_((i(9),), x[0, :1].clone(), accumulate=True)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            ("torch._assert_async(x[0, 0] * 0, 'no batch')", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            ("torch.multinomial(torch.zeros(3).cuda(), 1)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            (pool % ("1, 1, 4, 4", 2), "FractionalMaxPool2d.cu", "fractional_max_pool2d_backward_out_cuda_frame"),
+            (pool % ("1, 1, 4, 4, 4", 3), "FractionalMaxPool3d.cu", "fractional_max_pool3d_backward_out_frame"),
             ("F.cross_entropy(x.view(1, 5, 2, 2), i(0, 1, 9, 2).view(1, 2, 2), reduction='none')", "NLLLoss2d.cu",
              "nll_loss2d_forward_no_reduce_kernel"),
             ("F.binary_cross_entropy(x.sigmoid(), x + 9)", "Loss.cu", "operator()"),
