@@ -207,7 +207,7 @@ class Recorder:
             failure = self._failure(func, args, kwargs or {}, cpu_text, offence)
         except Exception as trouble:    # a note that cannot be made must not change the program
             failure = {"op": public_name(self.torch, func), "aten": None, "frames": [], "args": [], "offence": None,
-                       "cpu_text": repr(trouble), "swallowed": False}
+                       "cpu_text": repr(trouble)[:200], "swallowed": False}
         self.report.tell("failure", failure)
         if self.report.early is not None and error is not _HELD:
             self.report.early(error)
@@ -288,7 +288,8 @@ class Recorder:
                 "device": str(tensor.device) if tag is None else "cuda:%d" % tag,
                 "stride": list(tensor.stride()) if tensor.layout == self.torch.strided else None,
                 "min": None, "max": None, "nan": None, "inf": None}
-        if self.values and tensor.device.type == "cpu" and tensor.numel() and not tensor.is_complex():
+        if self.values and tensor.device.type == "cpu" and tensor.layout == self.torch.strided and tensor.numel() and \
+                not tensor.is_complex():
             flat = tensor.detach()
             if flat.is_floating_point():
                 flat = flat.double()
