@@ -30,7 +30,7 @@ def install(spec, catalog, report):
     state = emulated_state.State(torch, report, count)
     setattr(torch.Tensor, TAG, None)
     witness_module.emulating = True
-    if "OMP_NUM_THREADS" not in os.environ:
+    if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() != 1:    # to set it costs 10 ms before 2.0
         torch.set_num_threads(1)    # trials run side by side; threads that wait for a core cost ten times the work
     state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True))
     emulated_cuda.install(state)
@@ -238,11 +238,8 @@ def _mode(state, TorchFunctionMode, recorder):
         """Handler of a call whose backward pass CUDA checks and the CPU does not."""
         def handle(func, args, kwargs):
             result = generic(func, args, kwargs)
-            tag = look(args)
-            if tag is None or not torch.is_grad_enabled():
-                return result
-            ask = question(emulated_findings.Call(torch, state.version, func, "", args, kwargs, None))
-            if ask is not None and isinstance(result, Tensor) and result.requires_grad:
+            ask = question(args, kwargs)
+            if ask is not None and result.requires_grad and getattr(result, TAG) is not None:
                 result.register_hook(lambda gradient: answer(ask, result))
             return result
 

@@ -93,13 +93,15 @@ def backward(call):
     return None
 
 
-def changed_target(call):
+def changed_target(args, kwargs):
     """For a loss of one value a row: what to ask before its backward runs, which the CPU does not check."""
-    scores, target = call.arg(0, "input"), call.arg(1, "target")
-    reduction = call.arg(6, "reduction", default="mean")
-    if reduction != "none" or scores.dim() != 2 or not scores.requires_grad or target.is_floating_point():
+    if (kwargs.get("reduction") or (args[6] if len(args) > 6 else None)) != "none":
         return None
-    ignore = call.arg(4, "ignore_index", default=-100)
+    scores = args[0] if args else kwargs["input"]
+    target = args[1] if len(args) > 1 else kwargs["target"]
+    if scores.dim() != 2 or target.is_floating_point():
+        return None
+    ignore = kwargs.get("ignore_index", args[4] if len(args) > 4 else -100)
 
     def ask():
         found = outside(target.long(), 0, scores.shape[1], ignore)

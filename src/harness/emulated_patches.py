@@ -371,10 +371,11 @@ def _loops(state):
     """`foreach` and `fused` are chosen by device: a tensor on cuda would get loops with other roundings."""
     import torch.optim
     import torch.nn.utils.clip_grad as clip
-    for name, module in list(sys.modules.items()):
-        if name.startswith("torch.optim.") and module is not None:
-            if hasattr(module, "_default_to_fused_or_foreach"):
-                module._default_to_fused_or_foreach = lambda *args, **kwargs: (False, False)
+    # not by a walk through sys.modules: touching thousands of objects after a fork copies their pages
+    for kind in list(vars(state.torch.optim).values()):
+        module = sys.modules.get(kind.__module__) if isinstance(kind, type) else None
+        if hasattr(module, "_default_to_fused_or_foreach"):
+            module._default_to_fused_or_foreach = lambda *args, **kwargs: (False, False)
     foreach = sys.modules.get("torch.utils._foreach_utils")
     for module in (clip, foreach):
         if module is not None and hasattr(module, "_has_foreach_support"):
