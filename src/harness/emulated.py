@@ -7,8 +7,8 @@ This file must not know any single operator: moves and factories are in emulated
 
 import os
 
-from . import emulated_asserts, emulated_backward, emulated_cuda, emulated_findings, emulated_launch
-from . import emulated_moves, emulated_patches, emulated_rules, emulated_state, emulated_views
+from . import emulated_asserts, emulated_backward, emulated_cuda, emulated_elsewhere, emulated_findings
+from . import emulated_launch, emulated_moves, emulated_patches, emulated_rules, emulated_state, emulated_views
 from . import witness as witness_module
 from .emulated_state import TAG, NotEmulated
 
@@ -35,6 +35,7 @@ def install(spec, catalog, report):
     state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True))
     emulated_cuda.install(state)
     emulated_patches.install(state)
+    emulated_elsewhere.install(state)
     state.mode.__enter__()
     witness_module.every_thread(state.mode)
     return state
@@ -240,16 +241,16 @@ def _mode(state, TorchFunctionMode, recorder):
             result = generic(func, args, kwargs)
             ask = question(args, kwargs)
             if ask is not None and result.requires_grad and getattr(result, TAG) is not None:
-                result.register_hook(lambda gradient: answer(ask, result))
+                result.register_hook(lambda gradient: answer(ask))
             return result
 
-        def answer(ask, result):
+        def answer(ask):
             finding = ask() if state.dead is None else None
             if finding is not None:
                 func = Tensor.backward
-                call = emulated_findings.Call(torch, state.version, func, "torch.Tensor.backward", (result,), {}, None)
+                call = emulated_findings.Call(torch, state.version, func, "torch.Tensor.backward", (), {}, None)
                 line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
-                assertion(line, func, (result,), {}, call, finding)
+                assertion(line, func, (), {}, call, finding)
         return handle
 
     def handle_by(names, make):

@@ -34,7 +34,8 @@ _NAMES = {
 # texts by which torch and others say that they wanted a real device
 BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found no NVIDIA driver",
           "from the 'CUDA' backend", "active drivers", "CUDA driver version is insufficient",
-          "module 'torch._C' has no attribute '_cuda", "CUDA_HOME environment variable is not set")
+          "module 'torch._C' has no attribute '_cuda",
+          "module 'torch._C' has no attribute '_nccl", "CUDAGuardImpl initialized with non-CUDA", "CUDA_HOME environment variable is not set")
 
 emulating = False   # whether this process has the emulated device
 batch = []      # index lists of the last batches that a DataLoader fetched in this process, latest last

@@ -197,7 +197,7 @@ else:
                                   " torch.cuda.get_device_capability(), torch.cuda.memory_allocated(),"
                                   " torch.cuda.is_bf16_supported(), torch.cuda.Event(enable_timing=True).query(),"
                                   " torch.cuda.get_rng_state().dtype is torch.uint8, bool(torch.version.cuda))"),
-                         (True, 1, 0, (9, 0), 0, True, True, True, True))
+                         (True, 1, 0, (9, 0), 512, True, True, True, True))
         self.assertEqual(self.value("""
 import torch
 a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -234,6 +234,91 @@ result = (d(y), d(m.module.weight.grad), d(t))
                                     cuda_devices=2), "cuda:1")
         self.refused("import torch\ntorch.zeros(1, device='cuda:1') + torch.zeros(2, device='cuda:0')",
                      "found at least two devices, cuda:", cuda_devices=2)
+
+
+class WhatAModeDoesNotSee(Case):
+    """Each thing that passes a TorchFunctionMode by, covered by a patch."""
+
+    SETUP = TensorsSayTheyAreOnCuda.SETUP
+
+    def test_arrays_and_legacy_constructors_stay_on_the_cpu_and_move_from_there(self):
+        self.assertEqual(self.value(self.SETUP + "result = [d(t) for t in (torch.from_numpy(np.ones(2)),"
+                         " torch.from_numpy(np.ones(2)).cuda(), torch.Tensor([1]), torch.Tensor(2, 3).to('cuda'),"
+                         " torch.FloatTensor([1]).cuda(), torch.LongTensor(2).cuda(), torch.cuda.FloatTensor(2, 2),"
+                         " torch.cuda.HalfTensor([1]), x.new(2, 2), torch.cuda.LongTensor([1]) + 1)]"),
+                         ["cpu", "cuda:0"] * 2 + ["cuda:0"] * 6)
+
+    def test_the_default_type_holds_for_the_legacy_constructor(self):
+        self.assertEqual(self.value(self.SETUP + """
+torch.set_default_tensor_type("torch.cuda.FloatTensor")
+result = [d(torch.Tensor([1])), d(torch.Tensor(2, 3)), d(torch.FloatTensor([1])), d(nn.Linear(1, 1).weight)]
+torch.set_default_tensor_type("torch.FloatTensor")
+result += [d(torch.Tensor([1]))]
+"""), ["cuda:0", "cuda:0", "cpu", "cuda:0", "cpu"])
+
+    def test_storages_say_where_they_are_and_move(self):
+        self.assertEqual(self.value(self.SETUP + """
+s = x.untyped_storage() if NEW else x.storage()
+result = [d(s), x.storage().is_cuda, d(c.storage()), d(s.cpu()), d(s.cuda()), d(torch.empty(0, device="cuda").set_(x.storage()))]
+"""), ["cuda:0", True, "cpu", "cpu", "cuda:0", "cuda:0"])
+
+    def test_devices_are_values_of_their_own(self):
+        self.assertEqual(self.value(self.SETUP + """
+result = [str(torch.device("cuda:1")), torch.device("cuda", 0) == x.device, torch.device("cuda") == x.device,
+          str(torch.device(0)), x.device.type, x.device.index, str(torch.device(x.device))]
+"""), ["cuda:1", True, False, "cuda:0", "cuda", 0, "cuda:0"])
+
+    def test_autocast_and_generators_know_their_device(self):
+        self.assertEqual(self.value(self.SETUP + """
+import warnings; warnings.simplefilter("ignore")
+g = torch.Generator(device="cuda"); g.manual_seed(3)
+a = torch.rand(2, generator=g, device="cuda"); g.manual_seed(3); b = torch.rand(2, generator=g, device="cuda")
+with torch.cuda.amp.autocast(): inside = torch.is_autocast_enabled()
+with torch.autocast("cuda", dtype=torch.bfloat16): kind = str(torch.get_autocast_gpu_dtype())
+result = [d(g), bool((a == b).all()), inside, kind, torch.is_autocast_enabled()]
+"""), ["cuda:0", True, True, "torch.bfloat16", False])
+
+    def test_backward_in_python_sees_tensors_on_the_device_in_every_thread(self):
+        self.assertEqual(self.value(self.SETUP + """
+import threading
+seen = []
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): ctx.save_for_backward(x); return x * 2
+    @staticmethod
+    def backward(ctx, g):
+        y, = ctx.saved_tensors; seen.extend([d(g), d(y), d(g * y), d(torch.ones_like(g))]); return g * 2
+def work():
+    w = torch.ones(3, device="cuda", requires_grad=True); Own.apply(w).sum().backward(); seen.append(d(w.grad))
+work(); t = threading.Thread(target=work); t.start(); t.join()
+result = seen
+"""), ["cuda:0"] * 10)
+
+    def test_seeding_and_restoring_the_generator_of_a_device(self):
+        self.assertEqual(self.value(self.SETUP + """
+r = lambda: torch.rand(2, device="cuda").tolist()
+torch.cuda.manual_seed(3); a = r(); torch.cuda.manual_seed_all(3); b = r()
+s = torch.cuda.get_rng_state(); e = r(); torch.cuda.set_rng_state(s); f = r()
+s = torch.cuda.get_rng_state_all(); g = r(); torch.cuda.set_rng_state_all(s); h = r()
+with torch.random.fork_rng(): i = r()
+result = [a == b, e == f, g == h, i == r(), a == e]
+"""), [True, True, True, True, False])
+
+    def test_memory_figures_count_what_lives(self):
+        self.assertEqual(self.value("""
+import torch
+m = torch.cuda.memory_allocated
+result = [m()]; y = torch.zeros(1000, 1000, device="cuda"); result.append(m()); z = y.t()[3:]; del y; result.append(m())
+cpu = torch.zeros(1000); del z; result += [m(), torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()]
+torch.cuda.empty_cache(); torch.cuda.reset_peak_memory_stats()
+result += [torch.cuda.memory_reserved(), torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[0] > 0]
+"""), [0, 4000256, 4000256, 0, 4000256, 4194304, 0, 0, True])
+
+    def test_a_compiler_leaves_the_code_as_it_is_and_says_so(self):
+        ran = run(self.SETUP + "f = torch.compile(lambda a: a * 2) if NEW else torch.jit.script(lambda a: a * 2)\nprint(d(f(x)))")
+        self.assertEqual((ran.status, ran.out), (0, "cuda:0\n"), ran.err)
+        self.assertIn("the emulated device compiles nothing", ran.facts["notes"][0]["text"])
+        self.assertTrue(ran.facts["notes"][0]["kind"].endswith("_is_eager"))
 
 
 class WhatCudaRefuses(Case):
@@ -278,6 +363,15 @@ class WhatCudaRefuses(Case):
     def test_what_is_not_emulated_is_named(self):
         ran = self.refused("import torch\ntorch.cuda.CUDAGraph()", "NotEmulated: CUDA graphs")
         self.assertEqual(ran.facts["not_emulated"], "CUDA graphs")
+
+    def test_what_would_take_device_memory_for_the_cpus_is_named_too(self):
+        for line, words in (("torch.utils.dlpack.to_dlpack(x)", "to_dlpack"), ("x.__cuda_array_interface__", "another library"),
+                            ("torch.nn.parallel.replicate(nn.Linear(4, 2).cuda(), [0])", "broadcast_coalesced"),
+                            ("torch.cuda.current_blas_handle()", "current_blas_handle")):
+            ran = self.refused(self.SETUP + line, "NotEmulated")
+            self.assertIn(words, ran.facts["not_emulated"])
+        self.assertEqual(self.value(self.SETUP + "result = hasattr(c, '__cuda_array_interface__'), d(torch.from_dlpack(c))"),
+                         (False, "cpu"))
 
     def test_an_error_that_asks_for_a_real_device_is_not_a_failure_of_the_program(self):
         ran = self.refused("import torch\ntorch._C._cuda_getDefaultStreamNothing(0)", "has no attribute '_cuda", "AttributeError")
