@@ -8,6 +8,7 @@
 mod bad_input;
 mod case;
 mod corpus;
+mod emulated;
 mod harness;
 mod passes;
 mod program;

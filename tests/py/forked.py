@@ -72,6 +72,8 @@ class Run:
         self.error = error
         lines = re.findall(r'File "[^"]*/program\.py", line (\d+)', err)
         self.line = int(lines[-1]) if lines else None
+        marked = re.findall(r'File "[^"]*/program\.py", line \d+.*\n(.*)\n( +)(\^+)$', err, re.M)
+        self.expression = marked[-1][0][len(marked[-1][1]):][:len(marked[-1][2])] if marked else None
 
 
 def run(program, device="emulated", env=None, **names):

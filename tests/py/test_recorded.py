@@ -4,7 +4,7 @@
 programs run on the GPU of this machine instead, and the logs are what is tested.
 `python tests/py/test_recorded.py --record FOLDER` writes new logs from the GPU of this machine.
 Compared: first assertion (file base name, function, condition), exception type, first line of its message, exit
-status and the reported line of the program.  The table in docs/emulated-device.md lists what differs.
+status, the reported line of the program and the expression in it that Python marks.  The table in docs/emulated-device.md lists what differs.
 """
 
 import os
@@ -23,6 +23,8 @@ DEVICE = "plain" if os.environ.get("REDUCE_TEST_DEVICE") == "cuda" else "emulate
 # and line say that it was.  It holds for the setting without blocking launches; with them no line depends on it.
 SEEDS = {"worker": 5}
 ASKED = ("status", "assertion", "error", "line")
+if sys.version_info[:2] in ((3, 11), (3, 12)):
+    ASKED += ("expression",)        # these mark the failing part of a line as Python 3.12 did in the logs
 
 
 def names():
