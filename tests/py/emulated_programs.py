@@ -350,6 +350,36 @@ i = lambda *v: torch.tensor(v, device='cuda')
 """
 
 
+# without blocking launches: a second step that fails, after a first that has loaded every kernel
+HELD = """
+import torch, torch.nn as nn, torch.nn.functional as F
+m, t = nn.Linear(5, 5).cuda(), torch.zeros(4, dtype=torch.long, device="cuda")
+x = torch.randn(4, 5, device="cuda")
+def step(t):
+    loss = F.cross_entropy(m(x * 2), t)
+    loss.backward()
+    m.weight.data.add_(m.weight.grad, alpha=-0.1)
+    return loss
+loss = step(t)
+t[2] = 7
+held = step(t)
+%s
+print("unreached")
+"""
+WAITING = ("held.item()", "print(held)", "float(held)", "x.cpu()", "bool(x.sum() > 0)", "torch.nonzero(x)", "x[x > 0]",
+           "x.tolist()", "torch.cuda.synchronize()", "torch.zeros(9, device='cuda')", "torch.ones(3).cuda()",
+           "x.masked_select(x > 0)", "torch.save(x, __import__('io').BytesIO())", "torch.equal(x, x)", "x.sigmoid()",
+           "torch.randn(4, 5, device='cuda').mul(2)", "torch.cuda.Event().synchronize()",
+           "torch.cuda.current_stream().synchronize()")
+GOES_ON = ("x = x * 2", "x.view(-1)", "held.detach()", "step(t)", "torch.ones(2).sum().item()")
+FIRST_PRODUCT = """
+import torch
+e, m = torch.nn.Embedding(4, 8).cuda(), torch.nn.Linear(8, 2).cuda()
+h = e(torch.tensor([1, 9]).cuda())
+m(h)
+"""
+
+
 def calls(version):
     """(call, file, function) of every assert that this torch version has."""
     old, new = version < (2, 0), version >= (2, 8)

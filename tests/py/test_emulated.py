@@ -12,7 +12,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from emulated_programs import HEAD, PROGRAMS, SETUP, calls  # noqa: E402
+from emulated_programs import FIRST_PRODUCT, GOES_ON, HEAD, HELD, PROGRAMS, SETUP, WAITING, calls  # noqa: E402
 from forked import VERSION, run, torch  # noqa: E402
 
 
@@ -474,28 +474,10 @@ class LaunchesThatDoNotBlock(Case):
     """The failure is held, surfaces at an innocent call, and stays."""
 
     ENV = {"CUDA_LAUNCH_BLOCKING": "0"}
-    FAIL = """
-import torch, torch.nn as nn, torch.nn.functional as F
-m, t = nn.Linear(5, 5).cuda(), torch.zeros(4, dtype=torch.long, device="cuda")
-x = torch.randn(4, 5, device="cuda")
-def step(t):
-    loss = F.cross_entropy(m(x * 2), t)
-    loss.backward()
-    m.weight.data.add_(m.weight.grad, alpha=-0.1)
-    return loss
-loss = step(t)
-t[2] = 7
-held = step(t)
-%s
-print("unreached")
-"""
+    FAIL = HELD
 
     def test_the_first_call_that_waits_tells_and_the_next_ones_repeat_it(self):
-        for line in ("held.item()", "print(held)", "float(held)", "x.cpu()", "bool(x.sum() > 0)", "torch.nonzero(x)",
-                     "x[x > 0]", "x.tolist()", "torch.cuda.synchronize()", "torch.zeros(9, device='cuda')",
-                     "torch.ones(3).cuda()", "x.masked_select(x > 0)", "torch.save(x, __import__('io').BytesIO())",
-                     "torch.randn(4, 5, device='cuda').mul(2)", "torch.cuda.Event().synchronize()",
-                     "torch.cuda.current_stream().synchronize()", "torch.equal(x, x)", "x.sigmoid()"):
+        for line in WAITING:
             again = "try:\n    %s\nexcept RuntimeError as e: first = e\ntry: x.cpu()\nexcept RuntimeError as e:\n" \
                     "    assert str(e) == str(first); raise first" % line
             ran = self.refused(self.FAIL % again, "CUDA error: device-side assert triggered", env=self.ENV)
@@ -506,7 +488,7 @@ print("unreached")
                              ("torch.nn.functional.cross_entropy", "7", 6), line)
 
     def test_what_runs_before_goes_on_while_the_failure_is_held(self):
-        ran = run(self.FAIL % "x = x * 2; x.view(-1); held.detach(); step(t); torch.ones(2).sum().item()", env=self.ENV)
+        ran = run(self.FAIL % "; ".join(GOES_ON), env=self.ENV)
         self.assertEqual((ran.status, ran.out, len(ran.lines)), (0, "unreached\n", 1), ran.err)
         self.assertFalse(ran.facts["failure"]["swallowed"])
         self.assertEqual(ran.facts["failure"]["op"], "torch.nn.functional.cross_entropy")
@@ -521,12 +503,7 @@ print("unreached")
         self.assertFalse(run(self.FAIL % "held.item()", env=self.ENV).facts["failure"]["swallowed"])
 
     def test_the_first_matrix_product_fails_to_create_its_handle(self):
-        ran = run("""
-import torch
-e, m = torch.nn.Embedding(4, 8).cuda(), torch.nn.Linear(8, 2).cuda()
-h = e(torch.tensor([1, 9]).cuda())
-m(h)
-""", env=self.ENV)
+        ran = run(FIRST_PRODUCT, env=self.ENV)
         self.assertEqual((ran.error, ran.line), (
             ("RuntimeError", "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`"), 5), ran.err)
         self.assertEqual(ran.facts["failure"]["op"], "torch.nn.functional.embedding")
