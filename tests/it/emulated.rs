@@ -54,10 +54,8 @@ fn class_operator_and_site_are_those_of_the_failing_call_whether_launches_block_
         for blocking in if at == 0 { ["true", "false"].as_slice() } else { &["true"] } {
             let folder = tempfile::tempdir().unwrap();
             fs::write(folder.path().join("train.py"), program).unwrap();
-            let yaml = format!(
-                "command: python train.py\npython: {}\nlaunch_blocking: {blocking}\n",
-                new_python().display()
-            );
+            let yaml =
+                format!("command: python train.py\npython: {}\nlaunch_blocking: {blocking}\n", new_python().display());
             fs::write(folder.path().join("crash.yaml"), yaml).unwrap();
             let output =
                 run(reduce().arg("check").arg(folder.path().join("crash.yaml")).args(["--device", "emulated"]));
