@@ -215,6 +215,9 @@ def _streams(state, put, index_of):
             state.check()
             return True
 
+        def is_capturing(self):
+            return False
+
         def wait_stream(self, stream):
             return None
 

@@ -154,8 +154,8 @@ def _autograd(state):
     own = function.__dict__.get("apply")
 
     def apply(cls, *args, **kwargs):
-        result = own.__func__(cls, *args, **kwargs) if own is not None else \
-            super(function, cls).apply(*args, **kwargs)
+        bound = own.__get__(None, cls) if own is not None else super(function, cls).apply
+        result = bound(*args, **kwargs)
         tag = state.look(args)
         return result if tag is None else state.mark(result, tag)
 
