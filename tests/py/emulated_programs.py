@@ -339,7 +339,7 @@ opt = torch.optim.LBFGS(m.parameters(), max_iter=5)
 def closure():
     opt.zero_grad(); l = F.mse_loss(m(x)[:, 0], y); l.backward(); return l
 loss = opt.step(closure)
-result = [loss.detach(), m.weight, torch.linalg.lstsq(x, y[:, None])[0], torch.linalg.norm(w)]
+result = [loss.detach(), m.weight, torch.linalg.norm(w)]
 """,
 }
 
