@@ -340,13 +340,14 @@ def poisson(call):
 def repeat_interleave(call):
     if call.kwargs.get("output_size") is None:
         return None                 # without output_size both devices check on the host
-    repeats = call.args[0] if len(call.args) == 1 else call.arg(1, "repeats")
+    alone = len(call.args) + len({"input", "self", "repeats"}.intersection(call.kwargs)) == 1
+    repeats = call.arg(0 if alone else 1, "repeats")
     if not isinstance(repeats, call.torch.Tensor) or not repeats.numel():
         return None
     if int(repeats.min()) < 0:
         return Finding("repeat", outside(repeats, 0, 2 ** 62)[1])
     total = int(repeats.sum())
-    if total == call.kwargs["output_size"] or repeats.numel() == 1:
+    if total == call.kwargs["output_size"] or (repeats.numel() == 1 and not alone):
         return None
     return Finding("repeat_size", offence("other", total, call.kwargs["output_size"], []))
 

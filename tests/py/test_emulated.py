@@ -360,6 +360,15 @@ class WhatCudaRefuses(Case):
             self.assertEqual(self.value(self.SETUP + "try:\n  %s\nexcept Exception: pass\nresult = bool((x + 1).sum() < 1e9)"
                                         % line), True)
 
+    def test_repeats_are_told_from_what_is_repeated(self):
+        i = "torch.tensor([1, 2], device='cuda')"
+        for line in ("torch.tensor([-1., 2.], device='cuda'), repeats=%s, dim=0" % i,
+                     "torch.tensor([-1, 2], device='cuda'), %s" % i, i, "repeats=" + i):
+            self.assertEqual(self.value("import torch\nresult = torch.repeat_interleave(%s, output_size=3).numel()" % line), 3)
+        for line in ("torch.zeros(1, dtype=torch.long, device='cuda')", "repeats=" + i):
+            ran = run("import torch\ntorch.repeat_interleave(%s, output_size=9)" % line)
+            self.assertEqual(ran.assertion[2], "result_size == cumsum_ptr[size - 1]", line)
+
     def test_what_is_not_emulated_is_named(self):
         ran = self.refused("import torch\ntorch.cuda.CUDAGraph()", "NotEmulated: CUDA graphs")
         self.assertEqual(ran.facts["not_emulated"], "CUDA graphs")

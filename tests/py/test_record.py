@@ -84,6 +84,16 @@ class WhereverTheCallIsMade(Case):
             self.assertEqual(ran.facts["failure"]["args"][0]["device"], "cuda:0", place)
             self.assertTrue(ran.facts["failure"]["frames"], place)
 
+    def test_a_failure_that_is_held_is_recorded_in_full_and_before_the_call_goes_on(self):
+        program = HEAD + "x = torch.full((4, 5), 2., device=d)\nx.index_fill_(0, torch.tensor([9], device=d), 5.)\nx + 1\nx.sum().item()"
+        held, blocking = (run(program, DEVICE="cuda", trace=True, env={"CUDA_LAUNCH_BLOCKING": flag}) for flag in "01")
+        self.assertNotEqual(held.line, blocking.line)
+        self.assertEqual(facts(held.facts["failure"])[1:], ("aten.index_fill_.int_Scalar", "9", "4", [0], "index"))
+        self.assertEqual(held.facts["failure"], blocking.facts["failure"])
+        for place, (late, wanted) in PLACES.items():
+            ran = run(HEAD + late + "\ntorch.cuda.synchronize()", DEVICE="cuda", trace=True, env={"CUDA_LAUNCH_BLOCKING": "0"})
+            self.assertEqual(facts(ran.facts["failure"]), wanted, place + ran.err)
+
     def test_before_the_launch_on_plain_tensors(self):
         for place, (program, wanted) in PLACES.items():
             ran = run(HEAD + program, device="cpu witness", DEVICE="cpu", watch=EVERYWHERE, trace=True)
