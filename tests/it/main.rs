@@ -9,6 +9,7 @@ mod bad_input;
 mod call;
 mod case;
 mod corpus;
+mod emulated;
 mod first;
 mod harness;
 mod passes;
