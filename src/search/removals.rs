@@ -50,14 +50,21 @@ impl StatementRemovals {
                 (own, readers.into_iter().collect())
             })
             .collect();
+        let stack: BTreeSet<StmtId> = ran.crash.iter().filter_map(|id| program.enclosing_function(*id)).collect();
+        let index = |ids: Vec<StmtId>| ids.into_iter().map(StmtId::index).collect::<Vec<usize>>();
         let uses = program.statements().iter().map(|one| {
+            if one.kind == StmtKind::Return {
+                // What nobody calls hands back nothing; what is on the stack did not come to it.
+                let def = program.enclosing_function(one.id);
+                let callers = def.map(|def| names.speakers_of(program, def)).unwrap_or_default();
+                return (def.is_some_and(|def| stack.contains(&def)), index(callers));
+            }
             // A library may call a method that the text does not name.
             let is_called = one.kind == StmtKind::FunctionDef && one.parent.is_some();
-            let sets =
-                !names.set_by(one.id).is_empty() && !is_called && (!one.kind.is_compound() || is_definition(one.kind));
-            let speakers = names.speakers_of(program, one.id).into_iter().map(|id| id.index());
+            let is_block = one.kind.is_compound() && !is_definition(one.kind);
+            let sets = !names.set_by(one.id).is_empty() && !is_called && !is_block;
             // A statement that sets nothing is not idle for that.
-            let speakers = if sets { speakers.collect() } else { vec![one.id.index()] };
+            let speakers = if sets { index(names.speakers_of(program, one.id)) } else { vec![one.id.index()] };
             (names.is_change(program, one.id), speakers)
         });
         let uses = uses.collect();
