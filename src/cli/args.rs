@@ -46,6 +46,8 @@ pub enum Command {
     Init(InitArgs),
     /// Say whether the failure reproduces, how often, how long it takes and which pin hides it
     Check(CheckArgs),
+    /// Say in words what failed and why: from a log, standard input, a case or a bundle
+    Explain(ExplainArgs),
     /// Run the repro of a bundle again and say whether it still dies the same way
     Replay(ReplayArgs),
     /// List the built-in strategies, or print one
@@ -132,6 +134,17 @@ pub struct CheckArgs {
     /// What is shown
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// `reduce explain`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ExplainArgs {
+    /// Logs, or - for standard input, or the folder of a launcher's logs
+    #[arg(value_name = "LOG|-|CRASH.YAML|BUNDLE", required = true, num_args = 1.., value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+    /// Print the explanation as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `reduce replay`.

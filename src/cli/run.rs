@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::args::{self, Args, CheckArgs, Command, OutputArgs, ReduceArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, Style, print, say};
-use super::{init, replay, screen};
+use super::{explain, init, replay, screen};
 use crate::bundle::Outcome;
 use crate::case::schema;
 use crate::evidence::Ground;
@@ -33,6 +33,7 @@ pub fn main() -> ExitCode {
         None => reduce(&args.reduce),
         Some(Command::Check(check)) => run_check(&check),
         Some(Command::Init(args)) => init::run(&args),
+        Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Strategies(args)) => strategies(args.name.as_deref()),
         Some(Command::Schema) => {

@@ -51,7 +51,7 @@ pub struct Assertion {
 }
 
 /// The first whole assertion line; a cut one only where there is no whole one.
-pub(super) fn first(output: &[u8]) -> Option<Assertion> {
+pub fn first(output: &[u8]) -> Option<Assertion> {
     let mut cut = None;
     for hit in OPENING.find_iter(output).take(PATIENCE) {
         match at(output, hit.start(), hit.end()) {

@@ -78,6 +78,34 @@ pub struct Class {
     pub check: Vec<String>,
     /// How to mend it.
     pub mend: Vec<String>,
+    /// The same of single operators, in the place of what stands above.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub advice: BTreeMap<String, Advice>,
+}
+
+/// What users usually did with an operator, what to look at, and how to mend it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// What users usually did.
+    pub mistakes: Vec<String>,
+    /// What to look at.
+    pub check: Vec<String>,
+    /// How to mend it.
+    pub mend: Vec<String>,
+}
+
+impl Class {
+    /// The advice for an operator; that of the whole class where there is none of its own.
+    pub fn advice_for(&self, operator: Option<&str>) -> Advice {
+        let names = operator.map(|name| Catalog::embedded().operators(name)).unwrap_or_default();
+        let own = names.iter().find_map(|name| self.advice.get(*name));
+        own.cloned().unwrap_or_else(|| Advice {
+            mistakes: self.mistakes.clone(),
+            check: self.check.clone(),
+            mend: self.mend.clone(),
+        })
+    }
 }
 
 /// An operator within a class.
@@ -270,6 +298,12 @@ mod tests {
                 assert!(!part.is_empty(), "{} lacks advice", class.class);
             }
             let listed: Vec<&str> = class.operators.iter().map(|operator| operator.name.as_str()).collect();
+            for (name, advice) in &class.advice {
+                assert!(listed.contains(&name.as_str()), "{}: advice for {name}", class.class);
+                for part in [&advice.mistakes, &advice.check, &advice.mend] {
+                    assert!(!part.is_empty(), "{}: {name} lacks advice", class.class);
+                }
+            }
             for name in &listed {
                 assert!(catalog.operators.contains_key(*name), "{name} is no canonical operator");
             }

@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 /// How much of the end of the output is read.
 const TAIL: usize = 512 * 1024;
@@ -43,12 +44,17 @@ pub(super) struct Raised {
     pub(super) frames: Vec<Frame>,
 }
 
-/// One frame of a traceback.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) file: String,
-    pub(super) function: String,
-    pub(super) code: String,
+/// One frame of a printed traceback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The file as printed.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// Name of the function.
+    pub function: String,
+    /// The line's text.
+    pub code: String,
 }
 
 /// The last exception; one that only ended an interpreter's clean-up or a library's own is passed over where there is another.
@@ -77,7 +83,7 @@ pub(super) fn last(output: &str) -> Option<Raised> {
         .captures_iter(&head[start..])
         .map(|found| {
             let part = |group: usize| found.get(group).map_or("", |part| part.as_str()).trim().to_owned();
-            Frame { file: part(1), function: part(3), code: part(4) }
+            Frame { file: part(1), line: part(2).parse().unwrap_or(0), function: part(3), code: part(4) }
         })
         .collect();
     Some(Raised {

@@ -8,6 +8,7 @@
 mod bad_input;
 mod case;
 mod corpus;
+mod explain;
 mod harness;
 mod passes;
 mod program;
