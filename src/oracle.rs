@@ -346,7 +346,7 @@ impl Oracle {
                 self.check_bounds()?;
                 let Look { question, setting, observe, in_place, .. } = &looks[next];
                 let mut request =
-                    self.request(&question.candidate, setting.mode, setting.pins, *observe, setting.timeout)?;
+                    self.request(&question.candidate, setting.mode, setting.pins, observe.clone(), setting.timeout)?;
                 if *in_place {
                     request.changed.clear();
                     request.removed.clear();

@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::evidence::Found;
 use crate::oracle::Setting;
 use crate::signature::Match;
-use crate::trial::{Mode, Observe, Outcome, Pins, Report, TrialEnd};
+use crate::trial::{Mode, Observe, Outcome, Pins, Report, TrialEnd, ValuePath};
 use crate::verdict::{self, Seen};
 
 /// Most runs of a program that does not fail at once, before it counts as one that does not fail.
@@ -81,7 +81,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     session.say("preflight", "the same, traced");
     let traced = session.look(
         &session.setting("traced", mode, pins, timeout * TRACE_PATIENCE),
-        Observe { trace: true, inventory: false },
+        Observe { trace: true, ..Observe::default() },
     )?;
     let again = verdict::seen(&traced);
     if !agrees(again.as_ref(), Some(&found)) {
@@ -89,6 +89,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         check_steady(session, &found, &session.setting("pinned", mode, pins, timeout), &mut hidden)?;
     }
     let trace = again.as_ref().and(traced.trace.clone()).unwrap_or_default();
+    let path = follow(session, &found, &session.setting("followed", mode, pins, timeout * TRACE_PATIENCE))?;
     let frames = if found.frames.is_empty() { again.map(|seen| seen.frames).unwrap_or_default() } else { found.frames };
     if let Some(pinned_report) = &base.report {
         report.opened.extend(pinned_report.opened.iter().cloned());
@@ -109,12 +110,26 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         opened: report.opened,
         trace,
         timeout: timeout.as_secs_f64(),
+        path,
         seconds: [first.seconds, base.seconds, traced.seconds],
         notes: report.notes,
         environment: serde_json::to_value(&report.other).unwrap_or_default(),
         log: tail(&first.stderr, 40),
         untried: Vec::new(),
     })
+}
+
+/// One more run that follows the offending value; none where it is not known, or where following it changes the failure.
+fn follow(session: &mut Session<'_>, found: &Seen, setting: &Setting) -> Result<Option<ValuePath>, JobError> {
+    let offence = found.failure.as_ref().and_then(|failure| failure.offence.as_ref());
+    let Some(value) = offence.and_then(|offence| offence.value.clone()) else { return Ok(None) };
+    session.say("preflight", "the same, following the offending value");
+    let outcome = session.look(setting, Observe { follow: Some(value), ..Observe::default() })?;
+    let same = verdict::seen(&outcome).is_some_and(|seen| {
+        let again = seen.failure.as_ref().and_then(|failure| failure.offence.as_ref());
+        agrees(Some(&seen), Some(found)) && again.zip(offence).is_some_and(|(one, other)| one == other)
+    });
+    Ok(outcome.report.filter(|_| same).and_then(|report| report.path))
 }
 
 /// One run takes so long that there is no room for a search: the first run is all that there is.
@@ -135,6 +150,7 @@ fn long(session: &mut Session<'_>, first: Outcome, seen: Seen) -> Result<Found, 
         opened: report.opened,
         trace: crate::trial::Trace::default(),
         timeout: session.first_timeout().as_secs_f64(),
+        path: None,
         seconds: [first.seconds; 3],
         notes: report.notes,
         environment: serde_json::to_value(&report.other).unwrap_or_default(),
@@ -152,7 +168,7 @@ fn long(session: &mut Session<'_>, first: Outcome, seen: Seen) -> Result<Found, 
     })
 }
 
-const INVENTORY: Observe = Observe { trace: false, inventory: true };
+const INVENTORY: Observe = Observe { trace: false, inventory: true, follow: None };
 
 struct Way {
     mode: Mode,
