@@ -19,7 +19,6 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
     let account = oracle.account();
     let ledger = oracle.ledger();
     let certificate = reducer.certificate();
-    let origins = words::origin(found, ground);
     json!({
         "schema": SCHEMA,
         "outcome": contents.outcome,
@@ -52,7 +51,9 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
             "file": frame.file, "line": frame.line,
             "statement": words::statement_text(contents, &frame.file, frame.line),
         })),
-        "origin": origins.iter().map(|one| json!({ "file": one.file, "line": one.line, "column": one.column })).collect::<Vec<_>>(),
+        "origin": words::origin(found, ground),
+        "explained": contents.explained(),
+        "explained_text": contents.explained().to_string(),
         "failure": found.failure,
         "explanation": explanation,
         "other": oracle.others().map(|other| json!({ "failure": other.failure, "tokens": other.size.1 })).collect::<Vec<_>>(),

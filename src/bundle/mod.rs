@@ -17,6 +17,7 @@ use serde::Serialize;
 use similar::TextDiff;
 
 use crate::evidence::{Found, Ground};
+use crate::explain::{self, RunExplanation};
 use crate::oracle::Oracle;
 use crate::program::{SourceError, SourceTree};
 use crate::search::reducer::Reducer;
@@ -79,6 +80,14 @@ pub struct Contents<'a> {
     pub jobs: usize,
     /// Seconds of the whole run.
     pub seconds: f64,
+}
+
+impl Contents<'_> {
+    /// What failed and why, with the path of the value.
+    pub fn explained(&self) -> RunExplanation {
+        let Ground { invocation, device, .. } = self.ground;
+        explain::of_run(self.found, self.reducer.original(), &invocation.project, *device)
+    }
 }
 
 /// A bundle on disk, and what the last screen says of it.

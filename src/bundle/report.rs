@@ -30,6 +30,14 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
         line(&format!("- {sentence}"));
     }
     line("");
+    line("<details><summary>What failed, argument by argument, and the path of the value</summary>");
+    line("");
+    line("```");
+    line(contents.explained().to_string().trim_end());
+    line("```");
+    line("");
+    line("</details>");
+    line("");
     let (before, after) = (reducer.original(), reducer.program());
     if found.untried.is_empty() {
         line(&format!(

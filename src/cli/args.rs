@@ -142,9 +142,12 @@ pub struct ExplainArgs {
     /// Logs, or - for standard input, or the folder of a launcher's logs
     #[arg(value_name = "LOG|-|CRASH.YAML|BUNDLE", required = true, num_args = 1.., value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
-    /// Print the explanation as JSON on standard output
-    #[arg(long)]
-    pub json: bool,
+    /// How the runs of a case are made
+    #[command(flatten)]
+    pub running: RunningArgs,
+    /// What is shown
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// `reduce replay`.

@@ -5,17 +5,76 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::args::ExplainArgs;
-use super::progress::print;
-use super::run::fail;
+use serde_json::Value;
+
+use super::progress::{Progress, Style, print};
+use super::run::{code_of, default_plan, fail, open, options, style};
 use crate::exit::ExitCode;
 use crate::explain::{self, Digest};
+use crate::job;
+use crate::program::{Program, SourceTree};
 
 /// Standard input as it is typed.
 const STDIN: &str = "-";
 
 /// Explains what was named.
 pub(super) fn run(args: &ExplainArgs) -> ExitCode {
-    explain_logs(args)
+    match args.paths.as_slice() {
+        [path] if path.join("report.json").is_file() => of_bundle(path, args),
+        [path] if ["yaml", "yml"].iter().any(|end| path.extension().is_some_and(|found| found == *end)) => {
+            of_case(path, args)
+        }
+        _ => explain_logs(args),
+    }
+}
+
+/// Explains a case: runs it until it is known what fails, and once more to follow the value.
+fn of_case(path: &Path, args: &ExplainArgs) -> ExitCode {
+    let ground = match open(path, &args.running, &args.output) {
+        Ok(ground) => ground,
+        Err(code) => return code,
+    };
+    let (project, device) = (ground.invocation.project.clone(), ground.device);
+    let mut progress = Progress::new(if args.output.json { Style::Quiet } else { style(&args.output) });
+    let result = job::explain(ground, options(&args.running, default_plan()), &mut |one| progress.show(&one));
+    progress.finish();
+    let found = match result {
+        Ok(found) => found,
+        Err(error) => return fail(&error.to_string(), &error.hints(), code_of(&error)),
+    };
+    let program = SourceTree::read(&project, &found.sources)
+        .map_err(|error| error.to_string())
+        .and_then(|tree| Program::parse(&tree).map_err(|error| error.to_string()));
+    match program {
+        Ok(program) => {
+            let explained = explain::of_run(&found, &program, &project, device);
+            show(args, &serde_json::to_value(&explained).unwrap_or_default(), &explained.to_string())
+        }
+        Err(error) => fail(&error, &[], ExitCode::Internal),
+    }
+}
+
+/// Explains a bundle from its report.
+fn of_bundle(path: &Path, args: &ExplainArgs) -> ExitCode {
+    let file = path.join("report.json");
+    let report = fs::read(&file)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string()));
+    match report {
+        Ok(report) => match report["explained_text"].as_str() {
+            Some(text) => show(args, &report["explained"], text),
+            None => {
+                let hints = ["it was written by an older version; reduce the case again".to_owned()];
+                fail(&format!("{} holds no explanation", file.display()), &hints, ExitCode::Usage)
+            }
+        },
+        Err(error) => fail(&format!("cannot read {}: {error}", file.display()), &[], ExitCode::Usage),
+    }
+}
+
+fn show(args: &ExplainArgs, json: &Value, text: &str) -> ExitCode {
+    print(if args.output.json { json.to_string() } else { text.trim_end().to_owned() }.as_str());
+    ExitCode::Success
 }
 
 /// Explains logs alone: no Python, no GPU.
@@ -35,12 +94,7 @@ fn explain_logs(args: &ExplainArgs) -> ExitCode {
     }
     match explain::explain(&digest) {
         Some(explanation) => {
-            if args.json {
-                print(&serde_json::to_string(&explanation).unwrap_or_default());
-            } else {
-                print(explanation.to_string().trim_end());
-            }
-            ExitCode::Success
+            show(args, &serde_json::to_value(&explanation).unwrap_or_default(), &explanation.to_string())
         }
         None => {
             let hints =

@@ -4,8 +4,12 @@
 //! Must not run anything, and must not print.
 
 mod digest;
+mod mend;
+mod origin;
 mod plain;
+mod records;
 mod remarks;
+mod run;
 mod text;
 
 use std::collections::BTreeSet;
@@ -13,7 +17,10 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 pub use digest::{Digest, Printed};
+pub use mend::sentence as mend;
+pub use origin::{Origin, find as origin};
 pub use remarks::{Remark, RemarkKind};
+pub use run::{Line, RunExplanation, of_run};
 
 use crate::signature::{self, Advice, Catalog, Evidence, Family, Signature, Stack, TracebackFrame};
 

@@ -5,7 +5,8 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use super::{AdviceFor, Explanation, Said};
+use super::{AdviceFor, Explanation, RunExplanation, Said};
+use crate::trial::{Argument, Offence, Step};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -69,23 +70,115 @@ fn assertion(f: &mut Formatter<'_>, said: &Said) -> fmt::Result {
     Ok(())
 }
 
-/// Mistakes, checks and mends, by operator where several can have failed.
+/// Mistakes, checks and mends; where several operators can have failed, the first of each.
 fn advice(f: &mut Formatter<'_>, advice: &[AdviceFor]) -> fmt::Result {
-    for one in advice {
-        let of = match &one.operator {
-            Some(operator) if advice.len() > 1 => format!(" with {operator}"),
-            _ => String::new(),
-        };
-        for (title, lines) in [
-            ("Usual mistakes", &one.advice.mistakes),
-            ("What to check", &one.advice.check),
-            ("How to mend it", &one.advice.mend),
-        ] {
-            writeln!(f, "\n{title}{of}:")?;
-            for line in lines {
-                writeln!(f, "- {line}")?;
+    let parts: [(&str, fn(&AdviceFor) -> &[String]); 3] = [
+        ("Usual mistakes", |one| &one.advice.mistakes),
+        ("What to check", |one| &one.advice.check),
+        ("How to mend it", |one| &one.advice.mend),
+    ];
+    for (title, lines) in parts {
+        writeln!(f, "\n{title}:")?;
+        match advice {
+            [one] => lines(one).iter().try_for_each(|line| writeln!(f, "- {line}"))?,
+            many => {
+                for one in many {
+                    let line = lines(one).first().map_or("", String::as_str);
+                    writeln!(f, "- {}: {line}", one.operator.as_deref().unwrap_or("otherwise"))?;
+                }
             }
         }
     }
     Ok(())
+}
+
+impl Display for RunExplanation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.signature.class, self.title)?;
+        if !self.meaning.is_empty() {
+            writeln!(f, "  {}", self.meaning)?;
+        }
+        if self.device == "emulated" {
+            writeln!(f, "  Seen on the emulated device only, not on a GPU.")?;
+        }
+        f.write_char('\n')?;
+        if let Some(condition) = &self.signature.condition {
+            writeln!(f, "assertion: {condition}")?;
+        }
+        if let Some(words) = &self.condition {
+            writeln!(f, "           {words}")?;
+        }
+        if let Some(line) = &self.line {
+            writeln!(f, "line:      {}:{} in {}: {}", line.frame.file, line.frame.line, line.frame.func, line.text)?;
+        }
+        if self.swallowed {
+            writeln!(
+                f,
+                "           the error was caught there, and the program went on: what it printed later points elsewhere"
+            )?;
+        }
+        if let Some(operator) = &self.operator {
+            writeln!(f, "operator:  {operator}")?;
+        }
+        for one in &self.arguments {
+            writeln!(f, "           {}", argument(one))?;
+        }
+        if let Some(one) = &self.offence {
+            writeln!(f, "value:     {}", offence(one))?;
+        }
+        if let Some(origin) = &self.origin {
+            writeln!(f, "origin:    {}", origin.in_words())?;
+        }
+        writeln!(f, "mend:      {}", self.mend)?;
+        if !self.path.is_empty() {
+            writeln!(f, "\nThe path of the value:")?;
+            for (number, one) in self.path.iter().enumerate() {
+                writeln!(f, "{:3}. {}", number + 1, step(one))?;
+            }
+        }
+        advice(f, &self.advice)
+    }
+}
+
+/// An argument in one line: shape, type, range, NaN and infinite values.
+pub(super) fn argument(one: &Argument) -> String {
+    let mut parts = Vec::new();
+    if let Some(shape) = &one.shape {
+        parts.push(format!("{} {shape:?}", one.dtype.as_deref().unwrap_or("tensor")));
+        parts.extend(one.device.iter().map(|device| format!("on {device}")));
+        if let (Some(min), Some(max)) = (&one.min, &one.max) {
+            parts.push(format!("from {min} to {max}"));
+        }
+        for (count, what) in [(one.nan, "NaN"), (one.inf, "infinite")] {
+            parts.extend(count.map(|count| format!("{count} {what}")));
+        }
+    }
+    parts.extend(one.value.clone());
+    format!("{}: {}", one.name, parts.join(", "))
+}
+
+fn offence(one: &Offence) -> String {
+    let value = one.value.as_deref().unwrap_or("not known");
+    let mut words = match (one.kind.as_str(), one.limit.as_deref()) {
+        ("above", Some(limit)) => format!("{value}, and it must be below {limit}"),
+        ("below", Some(limit)) => format!("{value}, and it must not be below {limit}"),
+        (_, Some(limit)) => format!("{value}, limit {limit}"),
+        (kind, None) => format!("{value} ({kind})"),
+    };
+    if let Some(position) = &one.position {
+        words += &format!(", at {position:?} of the operand");
+    }
+    if let Some(sample) = one.sample {
+        words += &format!(", sample {sample} of the data set");
+    }
+    words
+}
+
+fn step(one: &Step) -> String {
+    let text = one.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let value = one.value.split_whitespace().collect::<Vec<_>>().join(" ");
+    let place: Vec<String> =
+        one.position.iter().map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned)).collect();
+    let at = if place.is_empty() { String::new() } else { format!(", the value at [{}]", place.join(", ")) };
+    format!("{}:{} in {}: {text} = {value}{at}", one.file, one.line, one.function)
 }

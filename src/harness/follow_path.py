@@ -4,6 +4,7 @@ Invariant: each step is an evaluation that held the value, or the last one from 
 It must not open files: it names the records and loads that a reader can look up.
 """
 
+import math
 import sys
 
 from . import follow, report
@@ -32,8 +33,19 @@ def find(failure):
         if _is_field(current) or _is_default(current):
             break
         current, position = _before(current, position, sample)
-    return {"steps": [_told(step) for step in steps if step.node.kind != "Name" or step is steps[0]],
-            "origin": _origin(steps)}
+    return _sayable({"steps": [_told(step) for step in steps if step.node.kind != "Name" or step is steps[0]],
+                     "origin": _origin(steps)})
+
+
+def _sayable(value):
+    """The same with numbers that JSON does not have as texts."""
+    if isinstance(value, dict):
+        return {str(key): _sayable(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sayable(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value if isinstance(value, (str, int, float, type(None))) else repr(value)
 
 
 def _start(frame, offence):

@@ -5,12 +5,14 @@
 
 mod confirm;
 mod error;
+mod explain;
 mod keep;
 mod preflight;
 mod session;
 mod target;
 
 pub use error::JobError;
+pub use explain::explain;
 pub use preflight::{describe, tail};
 
 use std::fs;

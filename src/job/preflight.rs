@@ -291,7 +291,7 @@ fn count(
 }
 
 /// The two runs show the same failure, at the level that leaves room for a stack that lies.
-fn agrees(one: Option<&Seen>, other: Option<&Seen>) -> bool {
+pub(super) fn agrees(one: Option<&Seen>, other: Option<&Seen>) -> bool {
     matches!((one, other), (Some(one), Some(other)) if one.signature.matches(&other.signature, Match::Normal))
 }
 

@@ -7,8 +7,8 @@ mod report;
 
 pub use pool::{Event, Pool, PoolError, PoolSpec, ServerInfo, Started};
 pub use report::{
-    Argument, AtHand, Exception, Failure, FirstSeen, Frame, Missing, Note, Offence, Opened, Operand, Report, Step, SyntaxProblem,
-    Trace, ValuePath,
+    Argument, AtHand, Exception, Failure, FirstSeen, Frame, Missing, Note, Offence, Opened, Operand, Report, Step,
+    SyntaxProblem, Trace, ValuePath,
 };
 
 use std::path::PathBuf;

@@ -9,6 +9,7 @@ mod bad_input;
 mod case;
 mod corpus;
 mod explain;
+mod explain_cases;
 mod harness;
 mod passes;
 mod program;

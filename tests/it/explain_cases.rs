@@ -1,0 +1,88 @@
+//! `reduce explain crash.yaml` on the whole corpus: the true line, the offending element, and where it comes from.
+
+use std::fs;
+use std::time::Instant;
+
+use reduce::yaml::Node;
+use serde_json::Value;
+
+use crate::corpus::{cases, expected, scalar, string};
+use crate::support::{Copy, new_python, reduce, run, text};
+
+/// An explanation takes this many seconds beyond the first run.
+const MOST_SECONDS: f64 = 10.0;
+/// Or this many times the first run, which says how busy the machine is.
+const MOST_TIMES: f64 = 3.0;
+
+fn explained(copy: &Copy) -> Value {
+    let mut command = reduce();
+    command.arg("explain").arg(copy.case.join("crash.yaml")).args(["--device", "emulated", "--json"]);
+    let output = run(&mut command);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn wrong(expected: &Node, found: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut check = |what: &str, wanted: Option<String>, got: &Value| {
+        let got = got.as_str().map_or_else(|| got.to_string(), str::to_owned);
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != got) {
+            wrong.push(format!("{what}: wanted {wanted}, found {got}"));
+        }
+    };
+    check("class", string(expected, &["signature", "class"]), &found["signature"]["class"]);
+    check("site", string(expected, &["site", "file"]), &found["line"]["file"]);
+    check("statement", string(expected, &["site", "text"]), &found["line"]["text"]);
+    let origin = expected.get("origin").unwrap();
+    check("origin file", string(expected, &["origin", "file"]), &found["origin"]["file"]);
+    let expression = string(expected, &["origin", "expression"]);
+    check("expression", expression.clone(), &found["origin"]["expression"]);
+    if expression.is_none() {
+        for (key, at) in [("row", "row"), ("line", "line"), ("column", "column"), ("key", "key"), ("word", "word")] {
+            check(key, origin.get(key).map(scalar), &found["origin"][at]);
+        }
+        assert!(found["origin"]["expression"].is_null(), "{found:#}");
+    }
+    let (value, limit) = (expected.get("value").map(scalar), expected.get("limit").map(scalar));
+    let offence = |key: &str| found["offence"][key].as_str().unwrap_or("null").to_owned();
+    // A float is written shorter than it is.
+    let fits = |wanted: Option<String>, got: &str| {
+        wanted.is_none_or(|wanted| wanted == got || (wanted.contains('.') && got.starts_with(&wanted)))
+    };
+    if !fits(value, &offence("value")) || !fits(limit, &offence("limit")) {
+        wrong.push(format!("offence: {}", found["offence"]));
+    }
+    wrong
+}
+
+#[test]
+fn every_case_is_explained_to_the_row_or_expression_that_is_wrong() {
+    let mut all = Vec::new();
+    for name in cases() {
+        let copy = Copy::of(&name, &new_python());
+        let begun = Instant::now();
+        let found = explained(&copy);
+        let took = begun.elapsed().as_secs_f64();
+        let first = found["seconds"][0].as_f64().unwrap();
+        println!("{name:16} {first:4.1} s and {:4.1} s more: {}", took - first, found["mend"]);
+        all.extend(wrong(&expected(&name), &found).into_iter().map(|what| format!("{name}: {what}")));
+        if took - first > MOST_SECONDS.max(MOST_TIMES * first) {
+            all.push(format!("{name}: {took:.1} s"));
+        }
+        // The path begins at the origin and ends at the failing call, and each argument is described.
+        let path = found["path"].as_array().unwrap();
+        if path.is_empty() || path.last().unwrap()["file"] != found["line"]["file"] {
+            all.push(format!("{name}: path {path:#?}"));
+        }
+        if !found["arguments"].as_array().unwrap().iter().any(|one| one["min"].is_number() || one["nan"].is_number()) {
+            all.push(format!("{name}: arguments {}", found["arguments"]));
+        }
+        if fs::read_dir(&copy.case)
+            .unwrap()
+            .any(|entry| entry.unwrap().path().extension().is_some_and(|end| end == "reduced"))
+        {
+            all.push(format!("{name}: a bundle was left"));
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
