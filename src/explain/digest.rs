@@ -86,7 +86,7 @@ static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(WORDS).expect("the words are fixed")
 });
 static RANK: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?i)\brank[ =:]?(\d{1,5})\b").expect("the pattern is fixed"));
+    LazyLock::new(|| Regex::new(r"(?i)\brank[ =:]?([0-9]{1,5})\b").expect("the pattern is fixed"));
 
 /// An assertion and how often it was printed.
 #[derive(Clone, Debug)]

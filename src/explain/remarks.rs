@@ -53,16 +53,18 @@ static STATUS: LazyLock<Regex> = LazyLock::new(|| {
 });
 static CAUGHT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"Caught (\w+) in (DataLoader worker process (\d+)|pin memory thread for device \d+|replica \d+ on device \d+)",
+        r"Caught (\w+) in (DataLoader worker process ([0-9]+)|pin memory thread for device [0-9]+|replica [0-9]+ on device [0-9]+)",
     )
 });
 static LOST: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (exited unexpectedly|is killed by signal: ([^.\n]+))")
+    pattern(r"DataLoader worker \(pid(?:\(s\))? ([[0-9], ]+)\) (exited unexpectedly|is killed by signal: ([^.\n]+))")
 });
 static ROOT: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"Root Cause \(first observed failure\):(?s:.{0,600}?)rank\s*: (\d+)(?s:.{0,300}?)exitcode\s*: (-?\d+)")
+    pattern(
+        r"Root Cause \(first observed failure\):(?s:.{0,600}?)rank\s*: ([0-9]+)(?s:.{0,300}?)exitcode\s*: (-?[0-9]+)",
+    )
 });
-static XID: LazyLock<Regex> = LazyLock::new(|| pattern(r"NVRM: Xid \([^)]*\): (\d+)"));
+static XID: LazyLock<Regex> = LazyLock::new(|| pattern(r"NVRM: Xid \([^)]*\): ([0-9]+)"));
 
 /// Everything that there is to say beside the failure.
 pub(super) fn all(digest: &Digest, signature: &Signature, stack: Stack) -> Vec<Remark> {

@@ -5,7 +5,7 @@
 //! Must not read logs; it answers questions about names and texts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -28,14 +28,6 @@ pub enum Error {
     /// Not the shape of a catalogue.
     #[error("catalog.yaml: {0}")]
     Shape(#[from] serde_json::Error),
-    /// A regular expression that does not compile.
-    #[error("catalog.yaml: {class}: {source}")]
-    Pattern {
-        /// The class that holds it.
-        class: String,
-        /// What is wrong with it.
-        source: Box<regex::Error>,
-    },
 }
 
 /// All failure classes, in order of precedence.
@@ -143,11 +135,34 @@ pub enum Device {
     Silent,
 }
 
+/// The patterns of a class: compiled when they are first asked, as most runs ask few.
 #[derive(Debug)]
 struct Patterns {
-    texts: Vec<Regex>,
-    conditions: Vec<Regex>,
-    cpu: Vec<Vec<Regex>>,
+    texts: Lazy,
+    conditions: Lazy,
+    cpu: Vec<Lazy>,
+}
+
+#[derive(Debug)]
+struct Lazy {
+    sources: Vec<String>,
+    compiled: OnceLock<Vec<Regex>>,
+}
+
+impl Lazy {
+    fn new(sources: &[String]) -> Self {
+        // Only ASCII digits are printed, and their tables are a fraction of Unicode's.
+        let sources = sources.iter().map(|text| text.replace("\\d", "[0-9]")).collect();
+        Self { sources, compiled: OnceLock::new() }
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, Regex> {
+        let compile = || {
+            let all = self.sources.iter().map(|text| Regex::new(text));
+            all.collect::<Result<Vec<_>, _>>().expect("a test compiles each pattern of the catalogue")
+        };
+        self.compiled.get_or_init(compile).iter()
+    }
 }
 
 /// What a text of the CPU says about a failure.
@@ -170,7 +185,7 @@ impl Catalog {
     /// Reads a catalogue.
     ///
     /// # Errors
-    /// Where it has not the shape of one, or holds a pattern that does not compile.
+    /// Where it has not the shape of one.
     pub fn parse(text: &str) -> Result<Catalog, Error> {
         let mut catalog: Catalog = serde_json::from_value(json(&yaml::parse("catalog.yaml", text)?))?;
         for (name, others) in &catalog.operators {
@@ -179,17 +194,10 @@ impl Catalog {
             }
         }
         for class in &catalog.classes {
-            let compile = |patterns: &[String]| -> Result<Vec<Regex>, Error> {
-                let pattern = |text: &String| {
-                    Regex::new(text)
-                        .map_err(|source| Error::Pattern { class: class.class.clone(), source: Box::new(source) })
-                };
-                patterns.iter().map(pattern).collect()
-            };
             catalog.patterns.push(Patterns {
-                texts: compile(&class.texts)?,
-                conditions: compile(&class.conditions)?,
-                cpu: class.operators.iter().map(|operator| compile(&operator.cpu)).collect::<Result<_, _>>()?,
+                texts: Lazy::new(&class.texts),
+                conditions: Lazy::new(&class.conditions),
+                cpu: class.operators.iter().map(|operator| Lazy::new(&operator.cpu)).collect(),
             });
         }
         Ok(catalog)
@@ -290,6 +298,11 @@ mod tests {
     fn the_embedded_catalogue_is_consistent() {
         let catalog = Catalog::parse(TEXT).expect("catalogue");
         assert_eq!(catalog.version, 1);
+        for patterns in &catalog.patterns {
+            // Asking for one compiles all.
+            let cpu: usize = patterns.cpu.iter().map(|cpu| cpu.iter().len()).sum();
+            assert!(patterns.texts.iter().len() + patterns.conditions.iter().len() + cpu < 1000);
+        }
         let mut ids = BTreeSet::new();
         let mut names = BTreeSet::new();
         for class in catalog.classes() {

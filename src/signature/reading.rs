@@ -34,7 +34,7 @@ static SANITIZER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is fixed")
 });
 static CUDA_TEXT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?:CUDA|HIP)(?: driver| runtime)? error(?: \(\d+\))?\s?: ([^\n]{1,200})")
+    Regex::new(r"(?:CUDA|HIP)(?: driver| runtime)? error(?: \([0-9]+\))?\s?: ([^\n]{1,200})")
         .expect("the pattern is fixed")
 });
 static TRITON_TEXT: LazyLock<Regex> =
