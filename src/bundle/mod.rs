@@ -17,6 +17,7 @@ use serde::Serialize;
 use similar::TextDiff;
 
 use crate::evidence::{Found, Ground};
+use crate::explain::twin::Twin;
 use crate::explain::{self, RunExplanation};
 use crate::oracle::Oracle;
 use crate::program::{SourceError, SourceTree};
@@ -49,6 +50,8 @@ pub struct Confirmed {
     pub crash_log: String,
     /// The single-file program, where one keeps the failure.
     pub repro: Option<ConfirmedRepro>,
+    /// The smallest edit of it that passes, where one was seen.
+    pub twin: Option<Twin>,
 }
 
 /// A single-file program that keeps the failure.

@@ -67,6 +67,16 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
         None => line("No single file keeps the failure; the reduced program is in `source/`, and `run.sh` runs it."),
     }
     line("");
+    if let Some(twin) = &confirmed.twin {
+        line("## The smallest edit that passes");
+        line("");
+        line(&format!("{}:", twin.what));
+        line("");
+        line("```diff");
+        line(twin.diff.trim_end());
+        line("```");
+        line("");
+    }
     line("## Error");
     line("");
     line("```");

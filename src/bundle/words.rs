@@ -43,6 +43,13 @@ pub fn explanation(contents: &Contents<'_>) -> Vec<String> {
     lines
 }
 
+/// The nearest passing twin, as a section of text; empty where none was seen.
+pub(super) fn twin(contents: &Contents<'_>) -> String {
+    contents.confirmed.twin.as_ref().map_or_else(String::new, |twin| {
+        format!("\nThe smallest edit that was seen to pass: {}\n\n{}", twin.what, twin.diff)
+    })
+}
+
 /// Where the offending value comes from, as far as it could be followed.
 pub fn origin(found: &Found, ground: &Ground) -> Option<Origin> {
     explain::origin(found, &ground.invocation.project)

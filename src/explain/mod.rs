@@ -11,6 +11,7 @@ mod records;
 mod remarks;
 mod run;
 mod text;
+pub mod twin;
 
 use std::collections::BTreeSet;
 

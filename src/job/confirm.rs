@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::error::JobError;
 use super::session::{Session, program_spec};
+use super::twin;
 use crate::bundle::repro;
 use crate::bundle::{Confirmed, ConfirmedRepro};
 use crate::candidate::Candidate;
@@ -41,9 +42,14 @@ pub(super) fn run(
     let spec = program_spec(&session.ground.invocation);
     let workdir = session.ground.invocation.workdir.clone();
     let pool = session.cold_pool(&out.join("source"), &workdir, spec)?;
-    let seen = cold_runs(session, pool, found, &candidate, reducer.size(), target, "source", RUNS)?;
+    let seen = cold_look(session, pool, found, &candidate, reducer.size(), target, "source", RUNS)?;
     let mut confirmed = tally(&seen);
-    confirmed.repro = confirm_repro(session, found, target, reducer, &out)?;
+    // Values and places may change in `repro.py`; class and operator may not.
+    let loose = Target { chain: Vec::new(), offence: None, sample_counts: false, ..target.clone() };
+    confirmed.repro = confirm_repro(session, found, &loose, reducer, &out)?;
+    if let Some(repro) = &confirmed.repro {
+        confirmed.twin = twin::find(session, found, &loose, repro)?;
+    }
     Ok(confirmed)
 }
 
@@ -54,6 +60,7 @@ fn tally(seen: &[(Outcome, Verdict)]) -> Confirmed {
         hits: u32::try_from(hits.clone().count()).unwrap_or(u32::MAX),
         crash_log: hits.next_back().map(|(outcome, _)| outcome.stderr.clone()).unwrap_or_default(),
         repro: None,
+        twin: None,
     }
 }
 
@@ -61,12 +68,10 @@ fn tally(seen: &[(Outcome, Verdict)]) -> Confirmed {
 fn confirm_repro(
     session: &mut Session<'_>,
     found: &Found,
-    target: &Target,
+    loose: &Target,
     reducer: &Reducer,
     out: &Path,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
-    // Values and places may change in `repro.py`; class and operator may not.
-    let loose = Target { chain: Vec::new(), offence: None, sample_counts: false, ..target.clone() };
     let spec = ProgramSpec { kind: "script".into(), target: "repro.py".into(), argv: Vec::new() };
     for repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
         let folder = tempfile::tempdir_in(session.scratch.path())
@@ -77,7 +82,7 @@ fn confirm_repro(
         let size = repro.size();
         // Run plainly: without any pin.
         let plain = Found { pins: Pins::NONE, ..found.clone() };
-        let first = cold_runs(session, pool, &plain, &candidate, size, &loose, "repro", 1)?;
+        let first = cold_look(session, pool, &plain, &candidate, size, loose, "repro", 1)?;
         let fails = |seen: &[(Outcome, Verdict)]| {
             seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count()
         };
@@ -94,7 +99,7 @@ fn fails_plainly(outcome: &Outcome) -> bool {
 }
 
 #[expect(clippy::too_many_arguments, reason = "one call in two places; a struct would only rename them")]
-fn cold_runs(
+pub(super) fn cold_look(
     session: &mut Session<'_>,
     pool: Pool,
     found: &Found,

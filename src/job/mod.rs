@@ -10,6 +10,7 @@ mod keep;
 mod preflight;
 mod session;
 mod target;
+mod twin;
 
 pub use error::JobError;
 pub use explain::explain;
@@ -216,7 +217,7 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
     );
     Best::new(out, session.ground.invocation.project.clone(), found).finish(&original, &reducer.best())?;
     // The first run was a cold run of these very files.
-    let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro: None };
+    let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro: None, twin: None };
     let contents = Contents {
         outcome: BundleOutcome::Limit,
         found,
