@@ -6,6 +6,7 @@ mod context;
 mod json;
 mod report;
 pub mod repro;
+pub mod secrets;
 mod words;
 
 pub use words::{explanation, origin};

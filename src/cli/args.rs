@@ -142,6 +142,9 @@ pub struct ExplainArgs {
     /// Logs, or - for standard input, or the folder of a launcher's logs
     #[arg(value_name = "LOG|-|CRASH.YAML|BUNDLE", required = true, num_args = 1.., value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
+    /// Print only the lines that would have caught the failure in your own code
+    #[arg(long)]
+    pub guard: bool,
     /// How the runs of a case are made
     #[command(flatten)]
     pub running: RunningArgs,

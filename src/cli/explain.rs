@@ -73,6 +73,15 @@ fn of_bundle(path: &Path, args: &ExplainArgs) -> ExitCode {
 }
 
 fn show(args: &ExplainArgs, json: &Value, text: &str) -> ExitCode {
+    if args.guard {
+        let lines: Vec<&str> = json["guard"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if lines.is_empty() {
+            let hints = ["give the case or its bundle: a log alone does not name your tensors".to_owned()];
+            return fail("no check of values is known for this failure", &hints, ExitCode::Usage);
+        }
+        print(&if args.output.json { json["guard"].to_string() } else { lines.join("\n") });
+        return ExitCode::Success;
+    }
     print(if args.output.json { json.to_string() } else { text.trim_end().to_owned() }.as_str());
     ExitCode::Success
 }

@@ -4,6 +4,7 @@
 //! Must not run anything, and must not print.
 
 mod digest;
+mod guard;
 mod mend;
 mod origin;
 mod plain;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{AdviceFor, Origin, advice, mend, origin};
+use super::{AdviceFor, Origin, advice, guard, mend, origin};
 use crate::evidence::Found;
 use crate::program::Program;
 use crate::signature::{Catalog, Signature};
@@ -51,6 +51,8 @@ pub struct RunExplanation {
     pub mend: String,
     /// Usual mistakes, what to check and how to mend it.
     pub advice: Vec<AdviceFor>,
+    /// Lines that would have caught it; empty where values cannot be checked for it.
+    pub guard: Vec<String>,
 }
 
 /// A statement of the user's program.
@@ -70,7 +72,8 @@ pub fn of_run(found: &Found, original: &Program, project: &Path, device: Device)
     let origin = origin::find(found, project);
     let operators: Vec<String> = signature.operator.iter().cloned().collect();
     let failure = found.failure.as_ref();
-    RunExplanation {
+    let mut explained = RunExplanation {
+        guard: Vec::new(),
         title: class.map_or_else(|| signature.class.clone(), |class| class.title.clone()),
         meaning: class.map_or_else(String::new, |class| class.meaning.clone()),
         condition: signature.condition_in_words().map(str::to_owned),
@@ -89,7 +92,9 @@ pub fn of_run(found: &Found, original: &Program, project: &Path, device: Device)
         advice: advice(&signature, &operators),
         origin,
         signature,
-    }
+    };
+    explained.guard = guard::lines(&explained).unwrap_or_default();
+    explained
 }
 
 /// The first line of a statement.

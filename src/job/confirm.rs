@@ -42,7 +42,7 @@ pub(super) fn run(
     let spec = program_spec(&session.ground.invocation);
     let workdir = session.ground.invocation.workdir.clone();
     let pool = session.cold_pool(&out.join("source"), &workdir, spec)?;
-    let seen = cold_look(session, pool, found, &candidate, reducer.size(), target, "source", RUNS)?;
+    let seen = cold_look(session, pool, found, &candidate, reducer.size(), target, "source", Observe::default(), RUNS)?;
     let mut confirmed = tally(&seen);
     // Values and places may change in `repro.py`; class and operator may not.
     let loose = Target { chain: Vec::new(), offence: None, sample_counts: false, ..target.clone() };
@@ -82,7 +82,7 @@ fn confirm_repro(
         let size = repro.size();
         // Run plainly: without any pin.
         let plain = Found { pins: Pins::NONE, ..found.clone() };
-        let first = cold_look(session, pool, &plain, &candidate, size, loose, "repro", 1)?;
+        let first = cold_look(session, pool, &plain, &candidate, size, loose, "repro", Observe::default(), 1)?;
         let fails = |seen: &[(Outcome, Verdict)]| {
             seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count()
         };
@@ -107,6 +107,7 @@ pub(super) fn cold_look(
     size: (usize, usize),
     target: &Target,
     name: &'static str,
+    observe: Observe,
     runs: usize,
 ) -> Result<Vec<(Outcome, Verdict)>, JobError> {
     let setting = Setting {
@@ -124,7 +125,7 @@ pub(super) fn cold_look(
             what: String::new(),
         },
         setting,
-        observe: Observe::default(),
+        observe,
         target: Some(target.clone()),
         in_place: true,
     };

@@ -1,6 +1,6 @@
 //! The nearest passing twin: the smallest edit of the repro with which it no longer fails.
 //!
-//! Invariant: a twin was run cold and passed; nothing is said where none did.
+//! Invariant: a twin was run cold and passed the failing line; nothing is said where none did.
 
 use std::fs;
 
@@ -10,11 +10,11 @@ use super::session::Session;
 use crate::bundle::{ConfirmedRepro, repro};
 use crate::candidate::Candidate;
 use crate::evidence::Found;
+use crate::explain;
 use crate::explain::twin::{self, Failing, Twin};
-use crate::explain::{self};
 use crate::oracle::OracleError;
 use crate::program::SourceTree;
-use crate::trial::{Pins, ProgramSpec};
+use crate::trial::{Observe, Outcome, Pins, ProgramSpec};
 use crate::verdict::{Target, Verdict};
 
 /// Tries the edits of a confirmed repro, the smallest first.
@@ -51,25 +51,63 @@ pub(super) fn find(
         .map_err(|source| JobError::File { path: session.scratch.path().to_owned(), source })?;
     let spec = ProgramSpec { kind: "script".into(), target: "repro.py".into(), argv: Vec::new() };
     let plain = Found { pins: Pins::NONE, ..found.clone() };
+    let mut reached = None;
+    // The first is the repro itself: how often it comes to the failing line.
+    let edits = std::iter::once(None).chain(edits.into_iter().map(Some));
     for edit in edits {
         repro::lay_out(folder.path(), &confirmed.repro, "", &source)?;
-        let (place, before) = match &edit.data {
-            Some(name) => (folder.path().join("data").join(name), data.as_deref().unwrap_or_default()),
-            None => (folder.path().join("repro.py"), confirmed.repro.text.as_str()),
-        };
-        fs::write(&place, &edit.text).map_err(|source| JobError::File { path: place, source })?;
-        let program = if edit.data.is_none() { &edit.text } else { &confirmed.repro.text };
-        let candidate = Candidate::new(SourceTree::from_texts([("repro.py", program.as_str())]));
-        let pool = session.cold_pool(folder.path(), ".", spec.clone())?;
-        match cold_look(session, pool, &plain, &candidate, confirmed.repro.size(), target, "twin", 1) {
-            Ok(seen) if seen.iter().any(|(_, verdict)| *verdict == Verdict::Clean) => {
-                return Ok(Some(twin::twin(&edit, before)));
+        let mut program = confirmed.repro.text.as_str();
+        let mut before = program;
+        if let Some(edit) = &edit {
+            let place = match &edit.data {
+                Some(name) => folder.path().join("data").join(name),
+                None => folder.path().join("repro.py"),
+            };
+            fs::write(&place, &edit.text).map_err(|source| JobError::File { path: place, source })?;
+            match edit.data {
+                Some(_) => before = data.as_deref().unwrap_or_default(),
+                None => program = edit.text.as_str(),
             }
-            Ok(seen) if seen.is_empty() => return Ok(None),
-            Ok(_) => {}
+        }
+        let candidate = Candidate::new(SourceTree::from_texts([("repro.py", program)]));
+        let pool = session.cold_pool(folder.path(), ".", spec.clone())?;
+        let observe = Observe { trace: true, ..Observe::default() };
+        let seen = cold_look(session, pool, &plain, &candidate, confirmed.repro.size(), target, "twin", observe, 1);
+        let seen = match seen {
             Err(JobError::Oracle(OracleError::Stopped(_))) => return Ok(None),
-            Err(error) => return Err(error),
+            other => other?,
+        };
+        let Some((outcome, verdict)) = seen.first() else { return Ok(None) };
+        match (&edit, reached) {
+            (Some(edit), Some(reached)) if passes(outcome, verdict, reached) => {
+                return Ok(Some(twin::twin(edit, before)));
+            }
+            (None, _) => {
+                let Some(line) = failing_line(outcome) else { return Ok(None) };
+                reached = Some((line, times(outcome, line)));
+            }
+            _ => {}
         }
     }
     Ok(None)
+}
+
+/// The line of the repro at which it fails.
+fn failing_line(outcome: &Outcome) -> Option<u32> {
+    outcome.report.as_ref()?.failure.as_ref()?.frames.last().map(|frame| frame.line)
+}
+
+/// How often a line of the repro ran.
+fn times(outcome: &Outcome, line: u32) -> u64 {
+    let executed = outcome.trace.as_ref().and_then(|trace| trace.executed.get("repro.py"));
+    executed.into_iter().flatten().find(|(at, ..)| *at == line).map_or(0, |(_, _, count)| *count)
+}
+
+/// It ends well; or it passes the failing line as often as it took to fail, and stumbles only over what was removed behind it.
+fn passes(outcome: &Outcome, verdict: &Verdict, (line, count): (u32, u64)) -> bool {
+    match verdict {
+        Verdict::Clean => true,
+        Verdict::Invalid { at: Some(at), .. } => count > 0 && times(outcome, line) >= count && at.line != line,
+        _ => false,
+    }
 }

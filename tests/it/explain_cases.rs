@@ -86,3 +86,46 @@ fn every_case_is_explained_to_the_row_or_expression_that_is_wrong() {
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
+
+/// Puts the guard in front of the failing statement and runs the program on the CPU: does it stop there?
+fn guard_stops(copy: &Copy, found: &Value) -> bool {
+    let lines: Vec<&str> = found["guard"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let (file, line) = (found["line"]["file"].as_str().unwrap(), found["line"]["line"].as_u64().unwrap());
+    let path = copy.case.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let mut out = Vec::new();
+    for (number, one) in text.lines().enumerate() {
+        if number as u64 + 1 == line {
+            let indent: String = one.chars().take_while(|c| c.is_whitespace()).collect();
+            out.extend(lines.iter().map(|line| format!("{indent}{line}")));
+        }
+        out.push(one.to_owned());
+    }
+    fs::write(&path, out.join("\n") + "\n").unwrap();
+    let yaml = fs::read_to_string(copy.case.join("crash.yaml")).unwrap();
+    let command = yaml.lines().find_map(|line| line.strip_prefix("command: python ")).unwrap();
+    let output = run(std::process::Command::new(new_python())
+        .args(command.split_whitespace())
+        .current_dir(&copy.case)
+        .env("CUDA_VISIBLE_DEVICES", ""));
+    let said = text_of(&output);
+    let stopped = said.lines().any(|line| line.starts_with("AssertionError: "));
+    if !stopped {
+        println!("{said}");
+    }
+    stopped
+}
+
+fn text_of(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_guard_stops_the_program_before_the_device_does() {
+    for name in ["label_range", "position", "nan_multinomial", "bce_input"] {
+        let copy = Copy::of(name, &new_python());
+        let found = explained(&copy);
+        println!("{name}: {:#}", found["guard"]);
+        assert!(guard_stops(&copy, &found), "{name}");
+    }
+}
