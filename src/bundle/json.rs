@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::secrets::Replaced;
 use super::{Contents, words};
 use crate::case::Program as CaseProgram;
 use crate::evidence::Ground;
@@ -14,7 +15,7 @@ use crate::program::{Program, SourceTree};
 const SCHEMA: u32 = 1;
 
 /// The whole of `report.json`.
-pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
+pub(super) fn report(contents: &Contents<'_>, explanation: &[String], replaced: &[Replaced]) -> Value {
     let Contents { found, reducer, confirmed, oracle, ground, .. } = contents;
     let account = oracle.account();
     let ledger = oracle.ledger();
@@ -57,6 +58,7 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
         "twin": confirmed.twin,
         "failure": found.failure,
         "explanation": explanation,
+        "replaced": replaced,
         "other": oracle.others().map(|other| json!({ "failure": other.failure, "tokens": other.size.1 })).collect::<Vec<_>>(),
         "notes": found.notes,
         "untried": found.untried,

@@ -89,7 +89,7 @@ const NOBODY: [&str; 10] =
     ["root", "user", "users", "admin", "ubuntu", "runner", "jovyan", "docker", "localhost", "home"];
 
 /// Finds and replaces, and remembers what.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Secrets {
     private: Private,
     found: BTreeMap<(String, &'static str), usize>,
@@ -157,17 +157,20 @@ impl Secrets {
         names
     }
 
-    /// Cleans all files of a folder in place; `base` is what their names are told against.
+    /// Cleans all files of a folder in place, but those to leave; `base` is what their names are told against.
     ///
     /// # Errors
     /// When a file cannot be read or written.
-    pub fn clean_folder(&mut self, folder: &Path, base: &Path) -> io::Result<()> {
+    pub fn clean_folder(&mut self, folder: &Path, base: &Path, leave: &dyn Fn(&str) -> bool) -> io::Result<()> {
         for entry in ignore::WalkBuilder::new(folder).standard_filters(false).build().flatten() {
             if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 continue;
             }
             let path = entry.path();
             let name = path.strip_prefix(base).unwrap_or(path).to_string_lossy().into_owned();
+            if leave(&name) {
+                continue;
+            }
             let bytes = fs::read(path)?;
             let clean = match String::from_utf8(bytes) {
                 Ok(text) => {
@@ -356,7 +359,7 @@ mod tests {
         bytes.extend(secret.bytes());
         fs::write(folder.path().join("a.npy"), &bytes).expect("a file");
         let mut secrets = Secrets::default();
-        secrets.clean_folder(folder.path(), folder.path()).expect("a folder that can be read");
+        secrets.clean_folder(folder.path(), folder.path(), &|_| false).expect("a folder that can be read");
         let clean = fs::read(folder.path().join("a.npy")).expect("a file");
         assert_eq!(clean.len(), bytes.len());
         assert!(!clean.windows(secret.len()).any(|part| part == secret.as_bytes()));

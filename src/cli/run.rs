@@ -9,6 +9,7 @@ use super::ground::{self, GroundError};
 use super::progress::{Progress, Style, print, say};
 use super::{explain, init, replay, screen};
 use crate::bundle::Outcome;
+use crate::bundle::secrets::Private;
 use crate::case::schema;
 use crate::evidence::Ground;
 use crate::exit::ExitCode;
@@ -209,8 +210,30 @@ pub(super) fn options(running: &RunningArgs, plan: Arc<Plan>) -> Options {
         limit_time: None,
         limit_runs: None,
         sandbox: !running.unsafe_no_sandbox,
+        private: private(),
         plan,
         interrupted: interrupt_flag(),
+    }
+}
+
+/// What is known of this machine, and must not leave it in a bundle.
+fn private() -> Private {
+    let named = |name: &str| {
+        let name = name.to_uppercase();
+        ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY"]
+            .iter()
+            .any(|part| name.contains(part))
+    };
+    let texts =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    // A path or a number is no secret.
+    let values =
+        texts.filter(|(name, value)| named(name) && value.len() >= 8 && !value.contains('/')).map(|(_, value)| value);
+    Private {
+        user: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok(),
+        host: nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()),
+        home: std::env::var("HOME").ok(),
+        values: values.collect(),
     }
 }
 

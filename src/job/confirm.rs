@@ -73,7 +73,9 @@ fn confirm_repro(
     out: &Path,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
     let spec = ProgramSpec { kind: "script".into(), target: "repro.py".into(), argv: Vec::new() };
-    for repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
+    for mut repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
+        // What is confirmed is what the user gets: without secrets.
+        repro.text = session.secrets.clone().clean("repro.py", &repro.text);
         let folder = tempfile::tempdir_in(session.scratch.path())
             .map_err(|source| JobError::File { path: session.scratch.path().to_owned(), source })?;
         repro::lay_out(folder.path(), &repro, "", &out.join("source"))?;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::bundle::secrets::Private;
 use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome, repro};
 use crate::evidence::{Found, Ground};
 use crate::ledger::{Ledger, LedgerError, Record};
@@ -57,6 +58,8 @@ pub struct Options {
     pub limit_runs: Option<u64>,
     /// Whether trials are kept from writing elsewhere.
     pub sandbox: bool,
+    /// What is known of the user's machine, and must not leave it.
+    pub private: Private,
     /// The strategy.
     pub plan: Arc<Plan>,
     /// Set by Ctrl-C.
@@ -216,6 +219,7 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         session.options.certify,
     );
     Best::new(out, session.ground.invocation.project.clone(), found).finish(&original, &reducer.best())?;
+    session.clean_source(out)?;
     // The first run was a cold run of these very files.
     let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro: None, twin: None };
     let contents = Contents {
@@ -228,7 +232,8 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
     };
-    Ok(bundle::write(out, &contents)?)
+    let mut secrets = session.secrets.clone();
+    Ok(bundle::write(out, &contents, &mut secrets)?)
 }
 
 fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle, JobError> {
@@ -317,6 +322,9 @@ fn finish(
 ) -> Result<Bundle, JobError> {
     let candidate = reducer.best();
     best.finish(&session.original, &candidate)?;
+    // Before the cold runs: what is confirmed is what the user gets.
+    let out = session.options.out.clone();
+    session.clean_source(&out)?;
     let confirmed = match stopped {
         Some(Stop::Interrupted) => Confirmed::default(),
         _ => confirm::run(session, found, target, reducer)?,
@@ -337,7 +345,8 @@ fn finish(
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
     };
-    Ok(bundle::write(&session.options.out, &contents)?)
+    let mut secrets = session.secrets.clone();
+    Ok(bundle::write(&session.options.out, &contents, &mut secrets)?)
 }
 
 /// Makes the bundle folder ready and opens its ledger.

@@ -87,7 +87,7 @@ fn every_case_is_explained_to_the_row_or_expression_that_is_wrong() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// Puts the guard in front of the failing statement and runs the program on the CPU: does it stop there?
+/// Puts the guard in front of the failing statement: does the program stop there?
 fn guard_stops(copy: &Copy, found: &Value) -> bool {
     let lines: Vec<&str> = found["guard"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let (file, line) = (found["line"]["file"].as_str().unwrap(), found["line"]["line"].as_u64().unwrap());
@@ -102,22 +102,15 @@ fn guard_stops(copy: &Copy, found: &Value) -> bool {
         out.push(one.to_owned());
     }
     fs::write(&path, out.join("\n") + "\n").unwrap();
-    let yaml = fs::read_to_string(copy.case.join("crash.yaml")).unwrap();
-    let command = yaml.lines().find_map(|line| line.strip_prefix("command: python ")).unwrap();
-    let output = run(std::process::Command::new(new_python())
-        .args(command.split_whitespace())
-        .current_dir(&copy.case)
-        .env("CUDA_VISIBLE_DEVICES", ""));
-    let said = text_of(&output);
-    let stopped = said.lines().any(|line| line.starts_with("AssertionError: "));
+    let mut command = reduce();
+    command.arg("check").arg(copy.case.join("crash.yaml")).args(["--device", "emulated", "-q"]);
+    let output = run(&mut command);
+    // The program now ends with an error of its own, which is no failure of a device.
+    let stopped = output.status.code() == Some(3) && text(&output).contains("AssertionError: ");
     if !stopped {
-        println!("{said}");
+        println!("{}", text(&output));
     }
     stopped
-}
-
-fn text_of(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -128,4 +121,83 @@ fn a_guard_stops_the_program_before_the_device_does() {
         println!("{name}: {:#}", found["guard"]);
         assert!(guard_stops(&copy, &found), "{name}");
     }
+}
+
+/// Secrets in code, data, what is printed and the environment.
+const SECRETS: [&str; 6] = [
+    "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8",
+    "hf_AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh",
+    "AKIAIOSFODNN7EXAMPLF",
+    "maria.lindqvist@example-lab.org",
+    "/home/mlindqvist",
+    "correct-horse-battery",
+];
+
+#[test]
+fn no_secret_survives_in_a_bundle_and_its_repro_still_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = folder.path();
+    let [github, hugging, amazon, mail, home, variable] = SECRETS;
+    fs::write(
+        case.join("train.py"),
+        format!(
+            "import csv\nimport os\nimport sys\nimport torch\nimport torch.nn.functional as F\n\nTOKEN = \"{github}\"  # {mail}\nCACHE = \"{home}/cache\"\n\n\ndef read():\n    with open(\"labels.csv\", newline=\"\") as handle:\n        return list(csv.DictReader(handle))\n\n\nrows = read()\nprint(\"login\", TOKEN, \"{hugging}\", os.environ.get(\"MY_API_TOKEN\"), CACHE, file=sys.stderr)\ntarget = torch.tensor([int(row[\"label\"]) for row in rows if row[\"by\"] and TOKEN]).cuda()\nlogits = torch.zeros(len(rows), 3).cuda()\nloss = F.cross_entropy(logits, target)\nprint(loss.item())\n"
+        ),
+    )
+    .unwrap();
+    fs::write(case.join("labels.csv"), format!("by,label\n{mail},0\n{amazon},3\nnobody,1\n")).unwrap();
+    fs::write(
+        case.join("crash.yaml"),
+        format!("command: python train.py\npython: {}\nenv: {{HOOK: \"{hugging}\"}}\n", new_python().display()),
+    )
+    .unwrap();
+    let out = case.join("crash.reduced");
+    let mut command = reduce();
+    command.arg(case.join("crash.yaml")).args(["--device", "emulated", "-q"]).env("MY_API_TOKEN", variable);
+    let output = run(&mut command);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    for entry in walkdir::WalkDir::new(&out).into_iter().map(Result::unwrap).filter(|entry| entry.file_type().is_file())
+    {
+        let bytes = fs::read(entry.path()).unwrap();
+        let whole = String::from_utf8_lossy(&bytes);
+        for secret in SECRETS {
+            assert!(!whole.contains(secret), "{secret} in {}", entry.path().display());
+        }
+    }
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    let listed: Vec<&str> =
+        report["replaced"].as_array().unwrap().iter().filter_map(|one| one["kind"].as_str()).collect();
+    for kind in ["GitHub token", "AWS access key", "e-mail address"] {
+        assert!(listed.contains(&kind), "{kind} in {listed:?}");
+    }
+    assert!(out.join("repro.py").is_file());
+    let mut command = reduce();
+    let output = run(command
+        .arg("replay")
+        .arg(&out)
+        .args(["--device", "emulated", "-q"])
+        .env("VIRTUAL_ENV", new_python().parent().unwrap().parent().unwrap()));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    // The user's own files are as they were.
+    assert!(fs::read_to_string(case.join("train.py")).unwrap().contains(github));
+}
+
+#[test]
+fn the_twin_passes_and_a_bundle_is_explained_without_running_anything() {
+    let copy = Copy::of("slippery", &new_python());
+    let out = copy.out("twin");
+    let output = run(&mut copy.reduce(&out, &["-q"]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert!(
+        report["twin"]["diff"].as_str().is_some_and(|diff| diff.contains("\n-") && diff.contains("\n+")),
+        "{}",
+        report["twin"]
+    );
+    let markdown = fs::read_to_string(out.join("REPORT.md")).unwrap();
+    assert!(markdown.contains("## The smallest edit that passes") && markdown.contains("The path of the value:"));
+    let mut command = reduce();
+    let output = run(command.arg("explain").arg(&out));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("row 143") && said.contains("smallest edit"), "{}", text(&output));
 }
