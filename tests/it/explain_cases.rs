@@ -92,9 +92,9 @@ fn guard_stops(copy: &Copy, found: &Value) -> bool {
     let lines: Vec<&str> = found["guard"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let (file, line) = (found["line"]["file"].as_str().unwrap(), found["line"]["line"].as_u64().unwrap());
     let path = copy.case.join(file);
-    let text = fs::read_to_string(&path).unwrap();
+    let program = fs::read_to_string(&path).unwrap();
     let mut out = Vec::new();
-    for (number, one) in text.lines().enumerate() {
+    for (number, one) in program.lines().enumerate() {
         if number as u64 + 1 == line {
             let indent: String = one.chars().take_while(|c| c.is_whitespace()).collect();
             out.extend(lines.iter().map(|line| format!("{indent}{line}")));
