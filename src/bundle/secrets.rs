@@ -120,11 +120,9 @@ impl Secrets {
                 let old = clean[place.clone()].to_owned();
                 let code = clean[place.end..].starts_with('(');
                 let new = stand_in(kind, &old);
-                if old != new
-                    && !is_stand_in(&old)
-                    && !code
-                    && !(*kind == "home folder" && NOBODY.contains(&old.as_str()))
-                {
+                let nobody = *kind == "home folder" && NOBODY.contains(&old.as_str());
+                let stays = old == new || is_stand_in(&old) || code || nobody;
+                if !stays {
                     clean.replace_range(place, &new);
                     *counts.entry(kind).or_default() += 1;
                 }

@@ -6,6 +6,7 @@
 use std::fmt::{self, Display, Formatter, Write};
 
 use super::{AdviceFor, Explanation, RunExplanation, Said};
+use crate::signature::Advice;
 use crate::trial::{Argument, Offence, Step};
 
 impl Display for Explanation {
@@ -72,18 +73,13 @@ fn assertion(f: &mut Formatter<'_>, said: &Said) -> fmt::Result {
 
 /// Mistakes, checks and mends; where several operators can have failed, the first of each.
 fn advice(f: &mut Formatter<'_>, advice: &[AdviceFor]) -> fmt::Result {
-    let parts: [(&str, fn(&AdviceFor) -> &[String]); 3] = [
-        ("Usual mistakes", |one| &one.advice.mistakes),
-        ("What to check", |one| &one.advice.check),
-        ("How to mend it", |one| &one.advice.mend),
-    ];
-    for (title, lines) in parts {
+    for (title, part) in PARTS {
         writeln!(f, "\n{title}:")?;
         match advice {
-            [one] => lines(one).iter().try_for_each(|line| writeln!(f, "- {line}"))?,
+            [one] => part(&one.advice).iter().try_for_each(|line| writeln!(f, "- {line}"))?,
             many => {
                 for one in many {
-                    let line = lines(one).first().map_or("", String::as_str);
+                    let line = part(&one.advice).first().map_or("", String::as_str);
                     writeln!(f, "- {}: {line}", one.operator.as_deref().unwrap_or("otherwise"))?;
                 }
             }
@@ -91,6 +87,15 @@ fn advice(f: &mut Formatter<'_>, advice: &[AdviceFor]) -> fmt::Result {
     }
     Ok(())
 }
+
+type Part = fn(&Advice) -> &[String];
+
+/// The parts of advice under their titles.
+const PARTS: [(&str, Part); 3] = [
+    ("Usual mistakes", |advice| &advice.mistakes),
+    ("What to check", |advice| &advice.check),
+    ("How to mend it", |advice| &advice.mend),
+];
 
 impl Display for RunExplanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -186,7 +186,7 @@ fn no_secret_survives_in_a_bundle_and_its_repro_still_runs() {
 fn the_twin_passes_and_a_bundle_is_explained_without_running_anything() {
     let copy = Copy::of("slippery", &new_python());
     let out = copy.out("twin");
-    let output = run(&mut copy.reduce(&out, &["-q"]));
+    let output = run(&mut copy.reduce(&out, &[]));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
     assert!(
