@@ -9,6 +9,8 @@ mod bad_input;
 mod call;
 mod case;
 mod corpus;
+mod explain;
+mod explain_cases;
 mod first;
 mod harness;
 mod passes;
