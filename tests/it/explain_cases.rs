@@ -1,6 +1,7 @@
 //! `reduce explain crash.yaml` on the whole corpus: the true line, the offending element, and where it comes from.
 
 use std::fs;
+use std::process::Stdio;
 use std::time::Instant;
 
 use reduce::yaml::Node;
@@ -183,21 +184,49 @@ fn no_secret_survives_in_a_bundle_and_its_repro_still_runs() {
 }
 
 #[test]
-fn the_twin_passes_and_a_bundle_is_explained_without_running_anything() {
+fn a_bundle_is_explained_without_running_anything_and_its_twin_by_a_few_runs() {
     let copy = Copy::of("slippery", &new_python());
     let out = copy.out("twin");
     let output = run(&mut copy.reduce(&out, &[]));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
-    assert!(
-        report["twin"]["diff"].as_str().is_some_and(|diff| diff.contains("\n-") && diff.contains("\n+")),
-        "{}",
-        report["twin"]
-    );
+    assert!(report["runs"]["by_phase"]["twin"].is_null(), "{}", report["runs"]);
     let markdown = fs::read_to_string(out.join("REPORT.md")).unwrap();
-    assert!(markdown.contains("## The smallest edit that passes") && markdown.contains("The path of the value:"));
-    let mut command = reduce();
-    let output = run(command.arg("explain").arg(&out));
+    assert!(markdown.contains("The path of the value:"));
+    let output = run(reduce().arg("explain").arg(&out).env("PATH", "").env_remove("VIRTUAL_ENV"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("row 143") && said.contains("smallest edit"), "{}", text(&output));
+    assert!(
+        output.status.success() && said.contains("row 143") && !said.contains("smallest edit"),
+        "{}",
+        text(&output)
+    );
+    let repro = fs::read_to_string(out.join("repro.py")).unwrap();
+    let output = run(reduce()
+        .args(["explain", "--twin", "--json"])
+        .arg(&out)
+        .env("VIRTUAL_ENV", new_python().parent().unwrap().parent().unwrap()));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let diff = found["twin"]["diff"].as_str().unwrap_or_default();
+    assert!(diff.contains("\n-") && diff.contains("\n+"), "{}", found["twin"]);
+    assert_eq!(fs::read_to_string(out.join("repro.py")).unwrap(), repro);
+}
+
+#[test]
+fn the_twin_of_a_case_is_one_of_its_failing_call() {
+    let copy = Copy::of("label_range", &new_python());
+    let mut command = reduce();
+    command.args(["explain", "--twin", "--device", "emulated", "--json"]).arg(copy.case.join("crash.yaml"));
+    let output = run(&mut command);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let diff = found["twin"]["diff"].as_str().unwrap_or_default();
+    assert!(diff.contains("repro.py") && diff.contains("\n-") && diff.contains("\n+"), "{}", found["twin"]);
+    assert!(!copy.case.join("repro.py").exists());
+}
+
+#[test]
+fn a_log_has_no_twin() {
+    let output = run(reduce().args(["explain", "--twin", "-"]).stdin(Stdio::null()));
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }
