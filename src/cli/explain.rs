@@ -56,9 +56,10 @@ fn of_case(path: &Path, args: &ExplainArgs) -> ExitCode {
         Ok(program) => {
             let explained = explain::of_run(&found, &program, &project, device);
             let json = serde_json::to_value(&explained).unwrap_or_default();
-            match args.twin {
-                true => show_twin(args, json, &explained.to_string(), ground, Failing::Call(&found)),
-                false => show(args, &json, &explained.to_string()),
+            if args.twin {
+                show_twin(args, json, &explained.to_string(), ground, Failing::Call(&found))
+            } else {
+                show(args, &json, &explained.to_string())
             }
         }
         Err(error) => fail(&error, &[], ExitCode::Internal),

@@ -19,7 +19,7 @@ use crate::explain::Origin;
 use crate::explain::twin::{self, Edit, Twin};
 use crate::ledger::Ledger;
 use crate::signature::Signature;
-use crate::trial::{Observe, Offence, Outcome, Pins, Step};
+use crate::trial::{Observe, Outcome, Pins, Step};
 use crate::verdict::{Target, Verdict};
 
 /// Phase of these runs in the ledger.
@@ -41,8 +41,6 @@ pub enum Failing<'a> {
 pub struct Sought {
     signature: Signature,
     #[serde(default)]
-    offence: Option<Offence>,
-    #[serde(default)]
     origin: Option<Origin>,
     #[serde(default)]
     path: Vec<Step>,
@@ -59,7 +57,6 @@ pub fn twin(
     sought: &Sought,
     observer: Observer<'_>,
 ) -> Result<Option<Twin>, JobError> {
-    let Some(offence) = &sought.offence else { return Ok(None) };
     let folder = tempfile::tempdir().map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
     let ledger = Ledger::create(&folder.path().join("ledger.jsonl"), PHASE)?;
     // What is shown of the failing call on the way goes with the folder.
@@ -75,6 +72,13 @@ pub fn twin(
             without_header(&read(&bundle.join(PROGRAM))?)
         }
     };
+    session.say(PHASE, "the smallest edit that passes");
+    // The program itself first: its offending value, and how often it comes to the failing line.
+    let Some((outcome, Verdict::Same)) = run(&mut session, folder.path(), &text, sought)? else { return Ok(None) };
+    let failure = outcome.report.as_ref().and_then(|report| report.failure.as_ref());
+    let Some(offence) = failure.and_then(|failure| failure.offence.as_ref()) else { return Ok(None) };
+    let Some(line) = failing_line(&outcome) else { return Ok(None) };
+    let reached = (line, times(&outcome, line));
     let data = sought.origin.as_ref().map(|origin| folder.path().join("data").join(&origin.file));
     let data = data.filter(|path| path.is_file()).and_then(|path| fs::read_to_string(path).ok());
     let edits = twin::edits(&twin::Failing {
@@ -84,14 +88,6 @@ pub fn twin(
         offence,
         path: &sought.path,
     });
-    if edits.is_empty() {
-        return Ok(None);
-    }
-    session.say(PHASE, "the smallest edit that passes");
-    // The first is the program itself: how often it comes to the failing line.
-    let Some((outcome, Verdict::Same)) = run(&mut session, folder.path(), &text, sought)? else { return Ok(None) };
-    let Some(line) = failing_line(&outcome) else { return Ok(None) };
-    let reached = (line, times(&outcome, line));
     for edit in edits {
         let before = apply(folder.path(), &edit, &text)?;
         let program = if edit.data.is_none() { &edit.text } else { &text };
