@@ -112,6 +112,9 @@ pub(super) fn markdown(
     for hidden in &found.hidden {
         line(&format!("- not used: {hidden}"));
     }
+    for note in found.notes.iter().filter(|note| note.kind.ends_with("_is_eager")) {
+        line(&format!("- {}", note.text.as_deref().unwrap_or(&note.kind)));
+    }
     line(&format!("- confirmed by {} of {} cold runs of the final files", confirmed.hits, confirmed.runs));
     if let Some(one) = &confirmed.repro {
         line(&format!("- `repro.py`: {} of {} cold runs", one.hits, one.runs));

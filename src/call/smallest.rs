@@ -44,7 +44,7 @@ fn arguments(failure: &Failure, offence: &Offence, torch: Version, device: &str)
         "cross_entropy" | "nll_loss" | "multi_margin_loss" | "embedding" | "embedding_bag" | "index_select"
         | "gather" | "take_along_dim" | "scatter" | "scatter_add" | "scatter_reduce" | "index_fill" | "index_copy"
         | "index_add" | "index_reduce" | "take" | "put" | "one_hot" | "__getitem__" | "__setitem__" | "index_put"
-        | "max_unpool1d" | "max_unpool2d" | "max_unpool3d" => !index.is_empty(),
+        | "max_unpool1d" | "max_unpool2d" | "max_unpool3d" | "sparse_csr_tensor" => !index.is_empty(),
         "binary_cross_entropy" | "bernoulli" | "poisson" => !probability.is_empty(),
         _ => true,
     };
@@ -106,6 +106,11 @@ fn arguments(failure: &Failure, offence: &Offence, torch: Version, device: &str)
             let dimensions = if name.ends_with("3d") { 4 } else { if name.ends_with("2d") { 3 } else { 2 } };
             let shape = vec!["1"; dimensions].join(", ");
             vec![zeros(&shape), tensor(&nested(index, dimensions)), "1".to_owned()]
+        }
+        "sparse_csr_tensor" => {
+            let mut args = vec![tensor("[0, 1]"), tensor(&nested(index, 1)), zeros("1"), "(1, 1)".to_owned()];
+            args.extend(text_of(failure, 5, "check_invariants").map(|text| format!("check_invariants={text}")));
+            args
         }
         _ => return None,
     })

@@ -20,7 +20,7 @@ import traceback
 import types
 from importlib.machinery import SourceFileLoader
 
-from . import imports, inventory, landlock, outcome, pins, report
+from . import imports, inventory, landlock, outcome, pins, report, spawned
 
 _kept = []      # objects that must live as long as the process
 
@@ -67,6 +67,7 @@ def _prepare(spec):
     root = spec["root"]
     workdir = os.getcwd()
     report.configure(root, workdir)
+    report.belong(os.getpid(), spec["scratch"])
     report.facts["view"] = spec["view"]
     tempfile.tempdir = None
     if "multiprocessing.process" in sys.modules:
@@ -89,7 +90,8 @@ def _prepare(spec):
     if spec["inventory"]:
         inventory.listen()
     pins.install(spec)
-    imports.when_loaded("torch", lambda torch: _torch_loaded(spec, torch))
+    watch_for_torch(spec)
+    spawned.install(spec)
     _kept.append(sys.modules["__main__"])
     sys.modules["__main__"] = _main_module()
 
@@ -103,6 +105,11 @@ def _main_module():
     main.__builtins__ = builtins
     main.__annotations__ = {}
     return main
+
+
+def watch_for_torch(spec):
+    """Has the device, seeds and the witness put in place as soon as torch is there."""
+    imports.when_loaded("torch", lambda torch: _torch_loaded(spec, torch))
 
 
 def _torch_loaded(spec, torch):
@@ -251,6 +258,7 @@ def _write(spec, error, code, tracer):
         if facts["end"] == "exception":
             facts["exception"] = outcome.describe(error)
         if "_reduce.witness" in sys.modules:
+            report.collect("failure", "not_emulated")
             sys.modules["_reduce.witness"].finish(report, error)
         if spec["inventory"]:
             facts.update(inventory.collect(spec))

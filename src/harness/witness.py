@@ -20,11 +20,13 @@ _CUDA_ERROR = re.compile(r"CUDA (driver )?error|CUBLAS_STATUS|CUDNN_STATUS|cuDNN
 # texts by which torch and others say that they wanted a real device
 BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found no NVIDIA driver",
           "from the 'CUDA' backend", "active drivers", "CUDA driver version is insufficient",
-          "module 'torch._C' has no attribute '_cuda", "CUDA_HOME environment variable is not set")
+          "module 'torch._C' has no attribute '_cuda",
+          "module 'torch._C' has no attribute '_nccl", "CUDAGuardImpl initialized with non-CUDA", "CUDA_HOME environment variable is not set")
 
 emulating = False   # whether this process has the emulated device
 batch = []      # index lists of the last batches that a DataLoader fetched in this process, latest last
-seen = None     # the first exception that was noted: run.py compares it with the last one
+seen = None     # the first exception that was noted: `finish` compares it with the last one
+_HELD = object()    # stands for it while no call has raised it yet
 
 
 def install(spec, report):
@@ -127,7 +129,7 @@ def finish(report, error):
         while at is not None and at not in chain:
             chain.append(at)
             at = at.__cause__ or at.__context__
-        failure["swallowed"] = not any(e is seen for e in chain)
+        failure["swallowed"] = seen is not _HELD and not any(e is seen for e in chain)
     if error is None or report.facts.get("not_emulated"):
         return
     try:
@@ -135,7 +137,7 @@ def finish(report, error):
     except Exception:
         return
     if isinstance(error, NotEmulated) or (emulating and any(words in text for words in BEYOND)):
-        report.facts["not_emulated"] = text.split("\n")[0][:200]
+        report.tell("not_emulated", text.split("\n")[0][:200])
 
 
 def remember_batches(torch):
@@ -213,19 +215,32 @@ class Recorder:
 
     def record(self, error, func, args, kwargs, cpu_text, offence, ahead=None):
         """Notes the first failure; later ones are ignored.  `ahead`: what was seen of it before the launch."""
+        self._note(error, getattr(error, "_reduce_aten", None), func, args, kwargs, cpu_text, offence, ahead)
+
+    def hold(self, func, args, kwargs, cpu_text, offence, aten):
+        """Notes the first failure while no call has raised it: the launch does not block, or is still going on."""
+        self._note(_HELD, aten, func, args, kwargs, cpu_text, offence, None)
+
+    def _note(self, error, aten, func, args, kwargs, cpu_text, offence, ahead):
         global seen
         if self.report.facts.get("failure") and seen is not None:
             return
         seen = error
         try:
-            self.report.facts["failure"] = self._failure(func, args, kwargs or {}, cpu_text, offence, ahead)
-            self.report.facts["failure"]["aten"] = getattr(error, "_reduce_aten", None)
+            failure = self._failure(func, args, kwargs or {}, cpu_text, offence, ahead)
+            failure["aten"] = aten
         except Exception as trouble:    # a note that cannot be made must not change the program
-            self.report.facts["failure"] = {"op": public_name(self.torch, func), "aten": None, "frames": [],
-                                            "args": [], "offence": None, "cpu_text": repr(trouble),
-                                            "swallowed": False}
-        if self.report.early is not None:
+            failure = {"op": public_name(self.torch, func), "aten": None, "frames": [], "args": [], "offence": None,
+                       "cpu_text": repr(trouble)[:200], "swallowed": False}
+        self.report.tell("failure", failure)
+        if self.report.early is not None and error is not _HELD:
             self.report.early(error)
+
+    def surfaced(self, error):
+        """The exception by which the program learns of a failure that was held."""
+        global seen
+        if seen is _HELD:
+            seen = error
 
     def later(self, error):
         """A later call on a dead device: the first failure had been swallowed."""

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::modules;
-use super::names::{Change, Names, ScopeKind};
+use super::names::{Change, Names, ScopeId, ScopeKind, Step};
 use super::python::{Expr, Stmt};
 use super::{Program, StmtId, StmtKind};
 
@@ -29,23 +29,36 @@ impl Names {
     pub fn set_by(&self, id: StmtId) -> BTreeSet<String> {
         let facts = self.facts(id);
         let steps = facts.stores.iter().filter_map(|store| match &store.step {
-            Some(super::names::Step::Attribute(name) | super::names::Step::Key(name)) => Some(name.clone()),
+            Some(Step::Attribute(name) | Step::Key(name)) => Some(name.clone()),
             _ => None,
         });
         facts.binds.iter().cloned().chain(steps).collect()
     }
 
-    /// Statements that speak of a name or attribute which this one sets, in any scope; its own part of the text is not asked.
+    /// Statements that read a name which this one binds, or speak of an attribute or key that it sets; what stands in it is
+    /// not asked.
     pub fn speakers_of(&self, program: &Program, id: StmtId) -> Vec<StmtId> {
-        let set = self.set_by(id);
+        let facts = self.facts(id);
+        let homes: Vec<(&String, Option<ScopeId>)> =
+            facts.binds.iter().map(|name| (name, self.home_of_use(self.scope_of(id), name))).collect();
+        let steps: BTreeSet<&Step> = facts.stores.iter().filter_map(|store| store.step.as_ref()).collect();
+        let reads = |other: StmtId, root: &String| {
+            homes.iter().any(|(name, home)| *name == root && self.home_of_use(self.scope_of(other), root) == *home)
+        };
+        // A name of a module may be read in another file, as an attribute or by an import.
+        let is_exported = self.scopes[self.scope_of(id)].kind != ScopeKind::Function;
+        let means = |step: &Step| match step {
+            Step::Attribute(name) => steps.contains(step) || is_exported && facts.binds.contains(name),
+            _ => steps.contains(step),
+        };
         let speaks = |other: &StmtId| {
-            self.facts(*other).loads.iter().any(|access| {
-                let steps = access.steps.iter().filter_map(|step| match step {
-                    super::names::Step::Attribute(name) | super::names::Step::Key(name) => Some(name),
-                    _ => None,
-                });
-                access.root.iter().chain(steps).any(|word| set.contains(word))
-            })
+            let said = self.facts(*other);
+            let imports =
+                is_exported && matches!(program.statement(*other).kind, StmtKind::Import | StmtKind::ImportFrom);
+            said.loads
+                .iter()
+                .any(|access| access.root.iter().any(|root| reads(*other, root)) || access.steps.iter().any(means))
+                || imports && said.binds.iter().any(|name| facts.binds.contains(name))
         };
         let own = program.statement(id);
         let others =

@@ -30,6 +30,8 @@ const ROUNDS: u32 = 4;
 
 /// Stages of the strategy that are worth a repetition after a later slice.
 const REPEATED: usize = 2;
+/// The rank of statements that are likely to go.
+const LIKELY: usize = 0;
 /// Misses that end a slice which is only a look.
 const LOOKS: u32 = 3;
 
@@ -286,7 +288,8 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 match (kind, smaller) {
                     (Kind::Again, true) => self.structure(0, REPEATED),
-                    (Kind::Again, false) | (Kind::Last, _) => self.sweep(),
+                    (Kind::Again, false) | (Kind::Likely, _) => self.sweep(LIKELY),
+                    (Kind::Last, _) => self.sweep(usize::MAX),
                     (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                 }
             }
@@ -295,6 +298,16 @@ impl Reducer {
                 let keys: Vec<String> = failed.filter_map(|at| proposals.get(at)).map(|one| one.key.clone()).collect();
                 Arc::make_mut(&mut self.tried).extend(keys);
                 self.structure(index + 1, until)
+            }
+            Stage::Sweep { base, mut machine, cascade } if machine.is_partial() => {
+                if machine.removed() == 0 {
+                    machine.widen();
+                    Stage::Sweep { base, machine, cascade }
+                } else {
+                    // What went made more of the text needless: that goes before the rest is asked about.
+                    self.carry = Carry::of(&self.ground.original, &base.program, machine.misses());
+                    self.structure(0, 1)
+                }
             }
             Stage::Sweep { base, machine, .. } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
@@ -339,8 +352,9 @@ impl Reducer {
             (1.., _) if self.certificate.kind() != certificate::Kind::None => Stage::Done,
             (0, usize::MAX) if self.ground.observed.crash.is_empty() => self.slice_again(Kind::Again),
             (0, usize::MAX) => Stage::Trace,
+            (0, REPEATED) => self.slice_again(Kind::Likely),
             (0, _) => self.slice_again(Kind::Last),
-            _ => self.sweep(),
+            _ => self.sweep(usize::MAX),
         }
     }
 
@@ -353,12 +367,12 @@ impl Reducer {
         Stage::Slice { base, graph, machine, kind, misses: 0 }
     }
 
-    fn sweep(&self) -> Stage {
+    fn sweep(&self, most_rank: usize) -> Stage {
         let base = Arc::clone(&self.best);
         let facts = self.facts();
         let removals = StatementRemovals::new(&base.program, self.ran(facts));
         let present = Set::full(base.program.statements().len());
-        let mut machine = Sweep::new(present, removals, self.ground.certify);
+        let mut machine = Sweep::new(present, removals, self.ground.certify).likely(most_rank);
         self.carry.keeps(&self.ground.original, &base.program).into_iter().for_each(|keep| machine.missed(keep));
         let observed = self.observed();
         let cascade = Cascade::new(&base.program, &observed, self.truncated);

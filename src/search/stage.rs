@@ -74,7 +74,9 @@ pub(super) enum Kind {
     Whole,
     /// The same for what is left after structure: a look.
     Again,
-    /// And after the structure that the second slice made way for.
+    /// What the structure after that freed: the same before the sweep looks at what is likely to go.
+    Likely,
+    /// And before it asks about everything.
     Last,
 }
 
@@ -82,7 +84,7 @@ impl Stage {
     /// Phase and pass of a question of this stage.
     pub(super) fn names(&self, why: &'static str, plan: &Plan) -> (&'static str, String) {
         match self {
-            Stage::Slice { kind: Kind::Again | Kind::Last, .. } => ("slice", "again".to_owned()),
+            Stage::Slice { kind: Kind::Again | Kind::Likely | Kind::Last, .. } => ("slice", "again".to_owned()),
             Stage::Slice { kind: Kind::Truncated, .. } => ("slice", "truncated".to_owned()),
             Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", plan.stages()[*index].name.clone()),

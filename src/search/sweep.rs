@@ -5,10 +5,10 @@
 //!
 //! By rank, then latest first; after a hit it goes on behind the removed element, and comes back only to those whose
 //! verdict was against a larger set that may have mattered. Cost where nothing can go: one run for each removal without a proof. Groups are tried only after
-//! two removals in a row hit: a run of `r` removable neighbours then costs `O(log r)`, and a sweep without hits costs
+//! three removals in a row hit: a run of `r` removable neighbours then costs `O(log r)`, and a sweep without hits costs
 //! nothing more for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::machine::{Answer, Ask, Machine, Set, Step};
@@ -137,6 +137,10 @@ pub struct Sweep<R> {
     streak: usize,
     /// Single removals that hit and that did not, so far.
     luck: (f64, f64),
+    /// Elements of a higher rank are not asked about.
+    most_rank: usize,
+    /// What missed in a look: it is not asked again before everything is.
+    passed: BTreeSet<usize>,
     /// How many elements the next candidate takes out.
     group: usize,
     removed: usize,
@@ -144,7 +148,7 @@ pub struct Sweep<R> {
 }
 
 /// Hits in a row after which groups are tried.
-const GROUP_AFTER: usize = 2;
+const GROUP_AFTER: usize = 3;
 /// Hits and misses that are taken for granted before the first is seen.
 const LUCK: (f64, f64) = (0.3, 2.7);
 
@@ -161,10 +165,29 @@ impl<R: Removals> Sweep<R> {
             cursor,
             streak: 0,
             luck: LUCK,
+            most_rank: usize::MAX,
+            passed: BTreeSet::new(),
             group: 1,
             removed: 0,
             open: None,
         }
+    }
+
+    /// The same for elements up to a rank: a look at those that are likely to go.
+    pub fn likely(mut self, most_rank: usize) -> Self {
+        self.most_rank = most_rank;
+        self
+    }
+
+    /// Whether it is such a look.
+    pub fn is_partial(&self) -> bool {
+        self.most_rank < usize::MAX
+    }
+
+    /// Goes on with the elements of all ranks.
+    pub fn widen(&mut self) {
+        self.most_rank = usize::MAX;
+        self.passed.clear();
     }
 
     /// Tells of a candidate that missed before, with a verdict: it is not asked again.
@@ -258,6 +281,9 @@ impl<R: Removals> Sweep<R> {
             .partition(|element| *element < self.cursor);
         let mut order = behind;
         order.extend(passed);
+        order.retain(|&element| {
+            self.removals.rank(element, &self.present) <= self.most_rank && !self.passed.contains(&element)
+        });
         order.sort_by_key(|&element| self.removals.rank(element, &self.present));
         if self.certify == Certify::Sinks {
             order.sort_by_key(|&element| !self.is_sink(element));
@@ -342,6 +368,9 @@ impl<R: Removals> Machine for Sweep<R> {
                 let past = if matches!(answer, Answer::Unresolved) { Past::Unresolved } else { Past::Miss };
                 self.past.push((Arc::new(ask.keep), past));
                 if single {
+                    if self.is_partial() {
+                        self.passed.extend(elements);
+                    }
                     self.streak = 0;
                     self.group = 1;
                 } else {

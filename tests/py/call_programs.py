@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from emulated_programs import SETUP, calls  # noqa: E402
-from test_emulated import VERSION, run  # noqa: E402
+from forked import VERSION, run  # noqa: E402
 
 # other spellings and operators, and a failure that one call cannot show
 MORE = ["x.scatter_add_(0, i(0, 9)[None], x[:1, :2].clone())", "torch.gather(x, 0, i(9)[None])",

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from emulated_programs import SETUP, calls  # noqa: E402
-from test_emulated import ROOT, VERSION, run  # noqa: E402
+from forked import ROOT, VERSION, run  # noqa: E402
 from test_record import EVERYWHERE, HEAD, PLACES, facts  # noqa: E402
 
 STEPS = """

@@ -12,7 +12,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from drive import Project, Server  # noqa: E402
 from emulated_programs import SETUP, calls  # noqa: E402
-from test_emulated import VERSION, Case, run  # noqa: E402
+from forked import VERSION, run  # noqa: E402
+from test_emulated import Case  # noqa: E402
 
 HEAD = """
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -68,6 +69,12 @@ def facts(failure):
     return (failure["op"], failure["aten"]) + tuple(offence.get(k) for k in ("value", "limit", "position", "argument"))
 
 
+def shapes(failure):
+    """Shapes of the arguments; of a backward pass those of its tensors, for the autograd engine is told of no others."""
+    backward = failure["op"] == "torch.Tensor.backward"
+    return [argument.get("shape") for argument in failure["args"] if "shape" in argument or not backward]
+
+
 class WhereverTheCallIsMade(Case):
     def test_after_the_failure_on_the_emulated_device(self):
         for place, (program, wanted) in PLACES.items():
@@ -76,6 +83,16 @@ class WhereverTheCallIsMade(Case):
             self.assertEqual(facts(ran.facts["failure"]), wanted, place)
             self.assertEqual(ran.facts["failure"]["args"][0]["device"], "cuda:0", place)
             self.assertTrue(ran.facts["failure"]["frames"], place)
+
+    def test_a_failure_that_is_held_is_recorded_in_full_and_before_the_call_goes_on(self):
+        program = HEAD + "x = torch.full((4, 5), 2., device=d)\nx.index_fill_(0, torch.tensor([9], device=d), 5.)\nx + 1\nx.sum().item()"
+        held, blocking = (run(program, DEVICE="cuda", trace=True, env={"CUDA_LAUNCH_BLOCKING": flag}) for flag in "01")
+        self.assertNotEqual(held.line, blocking.line)
+        self.assertEqual(facts(held.facts["failure"])[1:], ("aten.index_fill_.int_Scalar", "9", "4", [0], "index"))
+        self.assertEqual(held.facts["failure"], blocking.facts["failure"])
+        for place, (late, wanted) in PLACES.items():
+            ran = run(HEAD + late + "\ntorch.cuda.synchronize()", DEVICE="cuda", trace=True, env={"CUDA_LAUNCH_BLOCKING": "0"})
+            self.assertEqual(facts(ran.facts["failure"]), wanted, place + ran.err)
 
     def test_before_the_launch_on_plain_tensors(self):
         for place, (program, wanted) in PLACES.items():
@@ -105,7 +122,7 @@ class BeforeAndAfter(Case):
             self.assertEqual(before["op"], after["op"], line)
             for key in ("kind", "limit", "position", "argument"):
                 self.assertEqual(before["offence"][key], after["offence"][key], line)
-            self.assertEqual([a.get("shape") for a in before["args"]], [a.get("shape") for a in after["args"]], line)
+            self.assertEqual(shapes(before), shapes(after), line)
             seen += 1
         self.assertGreaterEqual(seen, 28)
 
