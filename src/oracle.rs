@@ -211,9 +211,7 @@ impl Oracle {
         let id = self.number();
         let at = self.now();
         self.pool.submit(id, &request)?;
-        if let Some(since) = self.idle_since.take() {
-            self.account.idle += since.elapsed().as_secs_f64();
-        }
+        self.end_idle();
         self.flights.insert(id, Flight { question, at, dropped: false });
         Ok(())
     }
@@ -226,6 +224,12 @@ impl Oracle {
         }
         let site = target.chain.last().and_then(|site| Locator::new(&self.original, candidate).lines(*site))?;
         Some(Watch { operator: target.signature.operator.clone(), site: Some(site) })
+    }
+
+    fn end_idle(&mut self) {
+        if let Some(since) = self.idle_since.take() {
+            self.account.idle += since.elapsed().as_secs_f64();
+        }
     }
 
     fn number(&mut self) -> TrialId {
@@ -357,7 +361,10 @@ impl Oracle {
         setting.timeout *= TRACE_PATIENCE;
         let observe = Observe { trace: true, ..Observe::default() };
         let look = Look { question, setting, observe, target: None, in_place: false, watch: None };
-        self.observe(&look).map(|(outcome, _)| outcome)
+        self.end_idle();
+        let seen = self.observe(&look);
+        self.idle_since = Some(Instant::now());
+        seen.map(|(outcome, _)| outcome)
     }
 
     /// Runs several candidates, at most `width` at once, and gives facts and verdicts in the order of `looks`.
