@@ -84,20 +84,20 @@ def install(spec):
         return compile(marked(self.get_data(path), path), path, "exec", dont_inherit=True)
     SourceFileLoader.get_code = get_code
     from . import witness
-    record = witness.Recorder.record
+    note = witness.Recorder._note
 
-    def recorded(self, *arguments, **named):
+    def noted(self, *arguments, **named):
         global frozen
         first = not frozen
         frozen = True
-        record(self, *arguments, **named)
+        note(self, *arguments, **named)
         if first:
             from . import follow_path
             try:
                 report.facts["path"] = follow_path.find(report.facts.get("failure") or {})
             except Exception as trouble:
                 report.note("harness", text="follow: %s: %s" % (type(trouble).__name__, trouble))
-    witness.Recorder.record = recorded
+    witness.Recorder._note = noted
 
 
 # --- marking ---------------------------------------------------------------------------------------------------------
