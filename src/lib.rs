@@ -11,6 +11,7 @@ pub mod cli;
 pub mod environment;
 pub mod evidence;
 pub mod exit;
+pub mod explain;
 pub mod harness;
 pub mod job;
 pub mod ledger;

@@ -359,7 +359,7 @@ impl Oracle {
         let mut setting = self.setting.clone();
         setting.name = format!("{}, traced", setting.name);
         setting.timeout *= TRACE_PATIENCE;
-        let observe = Observe { trace: true, inventory: false };
+        let observe = Observe { trace: true, ..Observe::default() };
         let look = Look { question, setting, observe, target: None, in_place: false, watch: None };
         self.end_idle();
         let seen = self.observe(&look);
@@ -380,7 +380,7 @@ impl Oracle {
                 self.check_bounds()?;
                 let Look { question, setting, observe, in_place, watch, .. } = &looks[next];
                 let mut request =
-                    self.request(&question.candidate, setting.mode, setting.pins, *observe, setting.timeout)?;
+                    self.request(&question.candidate, setting.mode, setting.pins, observe.clone(), setting.timeout)?;
                 request.watch = watch.clone();
                 if *in_place {
                     request.changed.clear();

@@ -25,6 +25,7 @@ const RANKS: &[(&str, u32)] = &[
     ("evidence", 4),
     ("verdict", 4),
     ("ledger", 5),
+    ("explain", 5),
     ("oracle", 6),
     ("search", 7),
     ("bundle", 8),

@@ -36,7 +36,8 @@ fn value(contents: &Contents<'_>) -> Value {
         "repro": contents.confirmed.repro.as_ref().map(|one| json!({
             "how": one.how, "cold_runs": one.runs, "failed_the_same_way": one.hits,
         })),
-        "origin": words::origin(found, ground).iter().map(words::Origin::in_words).collect::<Vec<_>>(),
+        "origin": words::origin(found, ground),
+        "path": contents.explained().path,
         "files_read": found.opened.iter().filter(|opened| !opened.path.ends_with(".py")).map(|opened| &opened.path).collect::<Vec<_>>(),
         "notes": found.notes,
         "recorded": found.environment,

@@ -3,10 +3,16 @@
 //! Invariant: it says that the program was reduced by machine, where it was confirmed, and whether the mistake is likely
 //! the user's own.
 
+use super::secrets::Replaced;
 use super::{Contents, json, words};
 
 /// The text of `REPORT.md`.
-pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&str>) -> String {
+pub(super) fn markdown(
+    contents: &Contents<'_>,
+    explanation: &[String],
+    repro: Option<&str>,
+    replaced: &[Replaced],
+) -> String {
     let Contents { found, confirmed, ground, reducer, oracle, .. } = contents;
     let mut text = String::new();
     let mut line = |words: &str| {
@@ -47,6 +53,14 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
     for sentence in explanation {
         line(&format!("- {sentence}"));
     }
+    line("");
+    line("<details><summary>What failed, argument by argument, and the path of the value</summary>");
+    line("");
+    line("```");
+    line(contents.explained().to_string().trim_end());
+    line("```");
+    line("");
+    line("</details>");
     line("");
     let (before, after) = (reducer.original(), reducer.program());
     if found.untried.is_empty() {
@@ -109,6 +123,9 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
     let phases = json::by_phase(oracle.ledger());
     let phases: Vec<String> = phases.iter().map(|(phase, runs)| format!("{phase} {runs}")).collect();
     line(&format!("- {} runs ({}), {:.0} s", oracle.runs(), phases.join(", "), contents.seconds));
+    for one in replaced {
+        line(&format!("- replaced in `{}`: {} ({})", one.file, one.kind, one.count));
+    }
     for other in oracle.others() {
         line(&format!("- another failure seen on the way, in `other/`: {}", other.failure));
     }

@@ -28,6 +28,8 @@ const FILES: &[File] = files![
     "emulated_rules.py",
     "emulated_state.py",
     "emulated_views.py",
+    "follow.py",
+    "follow_path.py",
     "imports.py",
     "inventory.py",
     "kernel.py",

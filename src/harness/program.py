@@ -29,6 +29,9 @@ def run(spec):
     """Runs the program and ends the process; in exec mode by the interpreter's own way out."""
     _prepare(spec)
     tracer = _start_tracer(spec)
+    if spec.get("follow"):
+        from . import follow
+        follow.install(spec)
     _expect_abort(spec, tracer)
     error = None
     try:
@@ -175,6 +178,9 @@ def _start(spec):
     namespace["__loader__"] = SourceFileLoader("__main__", filename)
     namespace["__file__"] = filename
     namespace["__cached__"] = None
+    if spec.get("follow"):
+        from . import follow
+        text = follow.marked(text, filename)
     exec(compile(text, filename, "exec", dont_inherit=True), namespace)
 
 

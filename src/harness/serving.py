@@ -162,7 +162,7 @@ class _Server:
     def fork(self, order):
         """Starts one trial; returns its spec in the process that is to run the program."""
         spec = dict(self.hello, workdir=".", changed=[], removed=[], env={}, mode="fork", seed=None, num_workers=None,
-                    launch_blocking=False, witness=False, watch=None, trace=False, inventory=False,
+                    launch_blocking=False, witness=False, watch=None, trace=False, inventory=False, follow=None,
                     max_output=supervisor.KEPT_OUTPUT)
         spec.update(order)
         spec["flags"] = subprocess._args_from_interpreter_flags() + ["-B"]

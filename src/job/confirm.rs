@@ -45,7 +45,8 @@ pub(super) fn run(
     let spec = program_spec(&session.ground.invocation);
     let workdir = session.ground.invocation.workdir.clone();
     let pool = session.cold_pool(&out.join("source"), &workdir, spec)?;
-    let cold = Cold { phase: PHASE, name: "source", pins: found.pins, timeout: found.timeout };
+    let cold =
+        Cold { phase: PHASE, name: "source", pins: found.pins, timeout: found.timeout, observe: Observe::default() };
     let seen = cold_runs(session, pool, &cold, &candidate, reducer.size(), target, RUNS)?;
     let mut confirmed = tally(&seen);
     confirmed.repro = match again(session, found, target, first)? {
@@ -94,7 +95,9 @@ fn confirm_joined(
     out: &Path,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
     let loose = loose(target);
-    for repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
+    for mut repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
+        // What is confirmed is what the user gets: without secrets.
+        repro.text = session.secrets.clone().clean("repro.py", &repro.text);
         let folder = laid_out(session, &repro, &out.join("source"))?;
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
         let how = "the reduced program, its files joined into one";
@@ -120,7 +123,8 @@ fn plain_runs(
     repro: &Repro,
     runs: usize,
 ) -> Result<usize, JobError> {
-    let cold = Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout };
+    let cold =
+        Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout, observe: Observe::default() };
     let candidate = Candidate::new(repro.tree());
     let seen = cold_runs(session, pool, &cold, &candidate, repro.size(), target, runs)?;
     Ok(seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count())
@@ -139,7 +143,7 @@ fn laid_out(session: &Session<'_>, repro: &Repro, source: &Path) -> Result<tempf
     Ok(folder)
 }
 
-fn repro_spec() -> ProgramSpec {
+pub(super) fn repro_spec() -> ProgramSpec {
     ProgramSpec { kind: "script".into(), target: "repro.py".into(), argv: Vec::new() }
 }
 
@@ -157,6 +161,7 @@ pub(super) struct Cold {
     pub(super) pins: Pins,
     /// Seconds of a forked trial.
     pub(super) timeout: f64,
+    pub(super) observe: Observe,
 }
 
 impl Cold {
@@ -195,7 +200,7 @@ pub(super) fn cold_runs(
     let look = Look {
         question,
         setting,
-        observe: Observe::default(),
+        observe: cold.observe.clone(),
         target: Some(target.clone()),
         watch: None,
         in_place: true,

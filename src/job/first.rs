@@ -11,7 +11,7 @@ use crate::bundle::repro::{self, Repro};
 use crate::call::{self, Form};
 use crate::candidate::Candidate;
 use crate::evidence::Found;
-use crate::trial::Pins;
+use crate::trial::{Observe, Pins};
 use crate::verdict::{Target, Verdict};
 
 /// A single-call program that one cold run has shown to fail in the right way.
@@ -52,7 +52,9 @@ pub(super) fn find(session: &mut Session<'_>, found: &Found, target: &Target) ->
 
 /// A form that fails in the right way when it is run plainly; it is shown as soon as it has.
 fn holds(session: &mut Session<'_>, found: &Found, target: &Target, form: Form) -> Result<Option<First>, JobError> {
-    let first = First { repro: Repro::alone(form.text), how: form.how };
+    // What is confirmed is what the user gets: without secrets.
+    let text = session.secrets.clone().clean("repro.py", &form.text);
+    let first = First { repro: Repro::alone(text), how: form.how };
     let held = runs_so(session, found, target, &first.repro)?;
     if held {
         show(session, found, &first)?;
@@ -62,7 +64,8 @@ fn holds(session: &mut Session<'_>, found: &Found, target: &Target, form: Form) 
 
 fn runs_so(session: &mut Session<'_>, found: &Found, target: &Target, repro: &Repro) -> Result<bool, JobError> {
     let candidate = Candidate::new(repro.tree());
-    let cold = Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout };
+    let cold =
+        Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout, observe: Observe::default() };
     if let Some(known) = session.oracle.ledger().known(&candidate.id, &cold.setting()) {
         return Ok(*known == Verdict::Same);
     }

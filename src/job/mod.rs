@@ -5,14 +5,18 @@
 
 mod confirm;
 mod error;
+mod explain;
 mod first;
 mod keep;
 mod preflight;
 mod session;
 mod target;
+mod twin;
 
 pub use error::JobError;
+pub use explain::explain;
 pub use preflight::{describe, tail};
+pub use twin::{Failing, Sought, twin};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::bundle::secrets::Private;
 use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome, repro};
 use crate::evidence::{Found, Ground};
 use crate::ledger::{Ledger, LedgerError, Record};
@@ -57,6 +62,8 @@ pub struct Options {
     pub limit_runs: Option<u64>,
     /// Whether trials are kept from writing elsewhere.
     pub sandbox: bool,
+    /// What is known of the user's machine, and must not leave it.
+    pub private: Private,
     /// The strategy.
     pub plan: Arc<Plan>,
     /// Set by Ctrl-C.
@@ -227,6 +234,7 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         session.options.certify,
     );
     Best::new(out, session.ground.invocation.project.clone(), found).finish(&original, &reducer.best())?;
+    session.clean_source(out)?;
     let target = target::aim(&original, found, session.level());
     let first = first::find(session, found, &target)?;
     let repro = confirm::again(session, found, &target, first)?;
@@ -242,7 +250,8 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
     };
-    Ok(bundle::write(out, &contents)?)
+    let mut secrets = session.secrets.clone();
+    Ok(bundle::write(out, &contents, &mut secrets)?)
 }
 
 fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle, JobError> {
@@ -333,6 +342,9 @@ fn finish(
 ) -> Result<Bundle, JobError> {
     let candidate = reducer.best();
     best.finish(&session.original, &candidate)?;
+    // Before the cold runs: what is confirmed is what the user gets.
+    let out = session.options.out.clone();
+    session.clean_source(&out)?;
     let confirmed = match stopped {
         Some(Stop::Interrupted) => Confirmed::default(),
         _ => confirm::run(session, found, target, reducer, first)?,
@@ -353,7 +365,8 @@ fn finish(
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
     };
-    Ok(bundle::write(&session.options.out, &contents)?)
+    let mut secrets = session.secrets.clone();
+    Ok(bundle::write(&session.options.out, &contents, &mut secrets)?)
 }
 
 /// Makes the bundle folder ready and opens its ledger.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::bundle::secrets::Secrets;
 use crate::candidate::Candidate;
 use crate::case::{Invocation, Program as CaseProgram};
 use crate::evidence::Ground;
@@ -42,6 +43,7 @@ pub(super) struct Session<'a> {
     pub(super) observer: Observer<'a>,
     pub(super) scratch: tempfile::TempDir,
     pub(super) harness: PathBuf,
+    pub(super) secrets: Secrets,
     time_limit: Duration,
 }
 
@@ -77,7 +79,18 @@ impl<'a> Session<'a> {
         let setting =
             Setting { name: "pinned".to_owned(), mode: Mode::Fork, pins: Pins::NONE, timeout: Duration::from_secs(60) };
         let oracle = Oracle::new(pool, ledger, Arc::clone(&original), setting, bounds, begun);
-        Ok(Self { ground, options, oracle, original, begun, observer, scratch, harness, time_limit })
+        let secrets = Secrets::new(options.private.clone());
+        Ok(Self { ground, options, oracle, original, begun, observer, scratch, harness, secrets, time_limit })
+    }
+
+    /// Takes secrets out of the files of `source/`.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub(super) fn clean_source(&mut self, out: &Path) -> Result<(), JobError> {
+        let source = out.join("source");
+        let cleaned = self.secrets.clean_folder(&source, out, &|_| false);
+        cleaned.map_err(|error| JobError::File { path: source, source: error })
     }
 
     /// Tells the user what is going on.

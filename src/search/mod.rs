@@ -13,5 +13,6 @@ pub mod reducer;
 pub mod removals;
 mod slice;
 pub mod speculation;
+mod stage;
 pub mod sweep;
 pub mod traced;

@@ -10,16 +10,16 @@ use super::carry::Carry;
 use super::certificate::{self, Certificate};
 use super::halving::{self, Halving};
 use super::machine::{Answer, Machine, Set, Step};
-use super::progression::{HardEdges, Progression};
 use super::removals::StatementRemovals;
 use super::slice::{Cascade, slice};
+use super::stage::{Incumbent, Kind, Stage};
 use super::sweep::Sweep;
 use super::traced;
 use crate::candidate::Candidate;
 use crate::oracle::Question;
-use crate::passes::{Facts, Proposal, combine};
+use crate::passes::Facts;
 use crate::plan::Plan;
-use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, SourceTree, StmtId, StmtSet};
+use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, StmtId};
 use crate::trial::{Frame, Missing, Trace};
 use crate::verdict::Verdict;
 
@@ -44,58 +44,6 @@ struct Ground {
     plan: Arc<Plan>,
     certify: Certify,
     entry: Option<String>,
-}
-
-/// A candidate that was judged `same`, taken apart.
-#[derive(Debug)]
-struct Incumbent {
-    program: Arc<Program>,
-    candidate: Candidate,
-    size: (usize, usize),
-}
-
-#[derive(Clone)]
-enum Stage {
-    Slice {
-        base: Arc<Incumbent>,
-        graph: Arc<Graph>,
-        machine: Box<Progression<HardEdges>>,
-        kind: Kind,
-        misses: u32,
-    },
-    Structure {
-        index: usize,
-        until: usize,
-        base: Arc<Incumbent>,
-        proposals: Arc<Vec<Proposal>>,
-        machine: Box<Halving>,
-        runs: u32,
-        /// Misses in a row.
-        misses: u32,
-    },
-    /// Waits for a traced run of the best: what is left of a program runs in another order.
-    Trace,
-    Sweep {
-        base: Arc<Incumbent>,
-        machine: Box<Sweep<StatementRemovals>>,
-        cascade: Box<Cascade>,
-    },
-    Done,
-}
-
-/// Which slice a stage looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Nothing behind the calls on the stack, as far as earlier rounds of a loop do not need it: a look.
-    Truncated,
-    /// What the graph says the failure needs: a search where that is not enough.
-    Whole,
-    /// The same for what is left after structure: a look.
-    Again,
-    /// What the structure after that freed: the same before the sweep looks at what is likely to go.
-    Likely,
-    /// And before it asks about everything.
-    Last,
 }
 
 /// The search for one program.
@@ -125,11 +73,7 @@ impl Reducer {
         certify: Certify,
     ) -> Self {
         let graph = Arc::new(Graph::build(&original, &observed));
-        let best = Arc::new(Incumbent {
-            candidate: Candidate::new(original.tree().clone()),
-            size: (original.statements_count(), original.tokens_count()),
-            program: Arc::clone(&original),
-        });
+        let best = Arc::new(Incumbent::new(Arc::clone(&original)));
         let kind = if observed.crash.is_empty() { Kind::Whole } else { Kind::Truncated };
         let machine = Box::new(slice(&original, &observed, &graph, kind == Kind::Truncated));
         let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, kind, misses: 0 };
@@ -199,16 +143,16 @@ impl Reducer {
                 self.advance();
                 continue;
             };
-            match self.candidate(&ask.keep) {
+            match self.stage.candidate(&ask.keep) {
                 Some(incumbent) if incumbent.candidate.id == self.best.candidate.id => self.answer(&Answer::Hit),
                 Some(incumbent) => {
-                    let (phase, pass) = self.names(ask.why);
+                    let (phase, pass) = self.stage.names(ask.why, &self.ground.plan);
                     let question = Question {
                         candidate: incumbent.candidate.clone(),
                         size: incumbent.size,
                         phase,
                         pass,
-                        what: self.what(&ask.keep),
+                        what: self.stage.what(&ask.keep),
                     };
                     self.open = Some((Arc::new(incumbent), question, ask.expect));
                 }
@@ -303,60 +247,6 @@ impl Reducer {
             }
         }
         self.stage = self.slice_again(Kind::Again);
-    }
-
-    fn names(&self, why: &'static str) -> (&'static str, String) {
-        match &self.stage {
-            Stage::Slice { kind: Kind::Again | Kind::Likely | Kind::Last, .. } => ("slice", "again".to_owned()),
-            Stage::Slice { kind: Kind::Truncated, .. } => ("slice", "truncated".to_owned()),
-            Stage::Slice { .. } => ("slice", why.to_owned()),
-            Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
-            Stage::Sweep { .. } => ("sweep", why.to_owned()),
-            Stage::Trace | Stage::Done => ("done", String::new()),
-        }
-    }
-
-    /// What a question takes away, in words.
-    fn what(&self, keep: &Set) -> String {
-        match &self.stage {
-            Stage::Slice { base, .. } => {
-                format!("keeps {} of {} statements", keep.len(), base.program.statements().len())
-            }
-            Stage::Structure { proposals, machine, .. } => {
-                let new = keep.difference(machine.applied());
-                let first = new.iter().next().and_then(|at| proposals.get(at)).map_or("", |one| one.label.as_str());
-                format!("{} changes, first: {first}", new.len())
-            }
-            Stage::Sweep { base, machine, .. } => {
-                let gone = machine.present().difference(keep);
-                let first = gone.iter().next().and_then(|at| base.program.statements().get(at));
-                let text = first.map_or("", |one| base.program.text_of(one.id).lines().next().unwrap_or_default());
-                format!("{} statements, first: `{text}`", gone.len())
-            }
-            Stage::Trace | Stage::Done => String::new(),
-        }
-    }
-
-    /// What a question's set stands for; `None` when its text does not parse.
-    fn candidate(&self, keep: &Set) -> Option<Incumbent> {
-        let (base, tree) = match &self.stage {
-            Stage::Slice { base, .. } => (&base.program, without(&base.program, keep)?),
-            Stage::Structure { base, proposals, .. } => {
-                let chosen = keep.iter().filter_map(|index| proposals.get(index));
-                (&base.program, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
-            }
-            Stage::Sweep { base, .. } => (&base.program, without(&base.program, keep)?),
-            Stage::Trace | Stage::Done => return None,
-        };
-        let program = base.parse_next(&tree).ok()?;
-        if program.opaque().len() > base.opaque().len() {
-            return None;
-        }
-        Some(Incumbent {
-            candidate: Candidate::new(tree),
-            size: (program.statements_count(), program.tokens_count()),
-            program: Arc::new(program),
-        })
     }
 
     /// The edges that an error names: the statement that raised it needs one of those that bind the name.
@@ -531,15 +421,4 @@ impl Reducer {
             argv: seen.argv,
         }
     }
-}
-
-/// The files of a program with only these statements.
-fn without(program: &Program, keep: &Set) -> Option<SourceTree> {
-    let mut doomed = StmtSet::new();
-    for statement in program.statements() {
-        if !keep.contains(statement.id.index()) {
-            doomed.insert(statement.id);
-        }
-    }
-    program.tree().with_edits(&program.delete(&doomed)).ok()
 }

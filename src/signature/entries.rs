@@ -25,6 +25,9 @@ pub struct Entry {
     /// The text of `&& "message"`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The condition in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub means: Option<String>,
     /// Operators that can fire it.
     pub operators: Vec<String>,
     /// Line by version of torch, where known.

@@ -6,7 +6,10 @@ mod pool;
 mod report;
 
 pub use pool::{Event, Pool, PoolError, PoolSpec, ServerInfo, Started};
-pub use report::{Argument, Exception, Failure, Frame, Missing, Note, Offence, Opened, Report, SyntaxProblem, Trace};
+pub use report::{
+    Argument, AtHand, Exception, Failure, FirstSeen, Frame, Missing, Note, Offence, Opened, Operand, Report, Step,
+    SyntaxProblem, Trace, ValuePath,
+};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,12 +68,14 @@ pub struct ProgramSpec {
 }
 
 /// What a trial is asked to observe beside its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observe {
     /// Executed lines and calls.
     pub trace: bool,
     /// Modules, imported and opened files.
     pub inventory: bool,
+    /// The offending value, as text, whose path is wanted.
+    pub follow: Option<String>,
 }
 
 /// Calls whose arguments are looked at before the launch: on a real device nothing can be read after it.

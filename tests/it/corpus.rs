@@ -34,7 +34,7 @@ const LEAST_IDLE: f64 = 0.1;
 /// Cases that are short enough to be run many times.
 const SHORT: [&str; 3] = ["label_range", "slippery", "swallowed"];
 
-fn cases() -> Vec<String> {
+pub(crate) fn cases() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(root().join("corpus"))
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -45,7 +45,7 @@ fn cases() -> Vec<String> {
     names
 }
 
-fn expected(name: &str) -> Node {
+pub(crate) fn expected(name: &str) -> Node {
     yaml::read(&root().join("corpus").join(name).join("expected.yaml"), "expected.yaml").unwrap()
 }
 
@@ -55,11 +55,11 @@ fn strings(node: &Node, key: &str) -> Vec<String> {
 }
 
 /// A text or number as written.
-fn scalar(node: &Node) -> String {
+pub(crate) fn scalar(node: &Node) -> String {
     node.text().map_or_else(|_| node.shown().trim_matches('`').to_owned(), str::to_owned)
 }
 
-fn string(node: &Node, path: &[&str]) -> Option<String> {
+pub(crate) fn string(node: &Node, path: &[&str]) -> Option<String> {
     let mut node = node.clone();
     for key in path {
         node = node.get(key)?.clone();

@@ -10,6 +10,8 @@ mod call;
 mod case;
 mod corpus;
 mod emulated;
+mod explain;
+mod explain_cases;
 mod first;
 mod harness;
 mod passes;
