@@ -17,6 +17,8 @@ use crate::support::{Copy, new_python, old_python, report, result, root, run, sn
 const MOST_RUNS: u64 = 80;
 /// These stand at the limit, and guesses that came to nothing count as well.
 const MOST_RUNS_OF: [(&str, u64); 2] = [("one_hot", 85), ("seed", 85)];
+/// Most trials between preflight and the first repro.
+const MOST_BEFORE_REPRO: u64 = 3;
 /// Most of the search's time in which no trial may run.
 const MOST_IDLE: f64 = 0.05;
 /// Less than two ticks of the engine's clock is not idleness.
