@@ -11,7 +11,7 @@ use crate::oracle::{Oracle, OracleError, Question};
 use crate::verdict::Verdict;
 
 /// A guess deeper than this share of the width's worth is not started.
-const LEAST_REACH: f64 = 0.75;
+const LEAST_REACH: f64 = 0.85;
 /// How many tree nodes are looked at for one trial in flight.
 const NODES_PER_SLOT: usize = 6;
 
