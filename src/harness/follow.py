@@ -214,12 +214,7 @@ class _Marker(ast.NodeTransformer):
             nodes[number].returned = True
         return node
 
-    def visit_Yield(self, node):
-        node = self.generic_visit(node)
-        number = _number_of(node.value)
-        if number is not None:
-            nodes[number].returned = True
-        return node
+    visit_Yield = visit_Return
 
     def _function(self, node):
         outer, self.scope = self.scope, self.scope + (node.name,)
