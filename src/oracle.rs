@@ -11,6 +11,7 @@ pub use question::{Account, Bounds, Look, OracleError, OtherFailure, Question, S
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -51,6 +52,8 @@ pub struct Oracle {
     others: BTreeMap<String, OtherFailure>,
     account: Account,
     idle_since: Option<Instant>,
+    /// Folders of trials that have ended, to be removed while others run.
+    litter: Vec<PathBuf>,
 }
 
 impl Oracle {
@@ -81,6 +84,7 @@ impl Oracle {
             others: BTreeMap::new(),
             account: Account::default(),
             idle_since: None,
+            litter: Vec::new(),
         }
     }
 
@@ -267,6 +271,10 @@ impl Oracle {
     /// When the ledger or the server fails, or a limit is reached.
     pub fn wait(&mut self) -> Result<(), OracleError> {
         self.check_bounds()?;
+        // Not between two trials.
+        for scratch in self.litter.drain(..) {
+            let _gone = fs::remove_dir_all(scratch);
+        }
         let Event::Finished(outcome) = self.pool.next(Instant::now() + TICK) else { return Ok(()) };
         self.settle(*outcome)
     }
@@ -300,7 +308,7 @@ impl Oracle {
             self.keep_other(failure, &question);
         }
         self.record(&question, &outcome, at, self.setting.name.clone(), self.setting.mode, verdict)?;
-        let _gone = fs::remove_dir_all(&outcome.scratch);
+        self.litter.push(outcome.scratch);
         Ok(())
     }
 

@@ -12,7 +12,6 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use super::error::JobError;
 use crate::candidate::Candidate;
 use crate::evidence::Found;
-use crate::program::Program;
 
 /// Keeper of `source/`.
 pub(super) struct Best {
@@ -41,21 +40,20 @@ impl Best {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(super) fn keep(&self, original: &Program, candidate: &Candidate) -> Result<(), JobError> {
-        self.place(original, candidate, &|from, to| symlink(from, to))
+    pub(super) fn keep(&self, candidate: &Candidate) -> Result<(), JobError> {
+        self.place(candidate, &|from, to| symlink(from, to))
     }
 
     /// Puts the final candidate in place with copies of its data files.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(super) fn finish(&self, original: &Program, candidate: &Candidate) -> Result<(), JobError> {
-        self.place(original, candidate, &|from, to| fs::copy(from, to).map(|_| ()))
+    pub(super) fn finish(&self, candidate: &Candidate) -> Result<(), JobError> {
+        self.place(candidate, &|from, to| fs::copy(from, to).map(|_| ()))
     }
 
     fn place(
         &self,
-        _original: &Program,
         candidate: &Candidate,
         bring: &dyn Fn(&Path, &Path) -> std::io::Result<()>,
     ) -> Result<(), JobError> {

@@ -233,7 +233,7 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
-    Best::new(out, session.ground.invocation.project.clone(), found).finish(&original, &reducer.best())?;
+    Best::new(out, session.ground.invocation.project.clone(), found).finish(&reducer.best())?;
     session.clean_source(out)?;
     let target = target::aim(&original, found, session.level());
     let first = first::find(session, found, &target)?;
@@ -274,7 +274,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
         session.options.certify,
     );
     let best = Best::new(out, session.ground.invocation.project.clone(), found);
-    best.keep(&original, &reducer.best())?;
+    best.keep(&reducer.best())?;
     let first = first::find(session, found, &target)?;
     let width = session.jobs();
     let start = (original.statements_count(), original.tokens_count());
@@ -295,7 +295,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
                 }
                 Turn::Adopted { reducer } => {
                     let (candidate, size) = (reducer.best(), reducer.size());
-                    best.keep(&original, &candidate)?;
+                    best.keep(&candidate)?;
                     let at = oracle.now();
                     oracle.ledger_mut().append(Record::Best {
                         candidate: candidate.id.clone(),
@@ -341,7 +341,7 @@ fn finish(
     stopped: Option<Stop>,
 ) -> Result<Bundle, JobError> {
     let candidate = reducer.best();
-    best.finish(&session.original, &candidate)?;
+    best.finish(&candidate)?;
     // Before the cold runs: what is confirmed is what the user gets.
     let out = session.options.out.clone();
     session.clean_source(&out)?;
