@@ -223,7 +223,12 @@ pub(super) const CATCHING: &[&str] = &[
     "settrace",
     "atexit",
     "spawn",
+    "weakref",
+    "ctypes",
 ];
+
+/// Words in whose presence reading an item may add one.
+pub(super) const GROWING: &[&str] = &["defaultdict", "__missing__", "setdefault"];
 
 /// Words in whose presence text may be reached or attributes set otherwise than by name.
 pub(super) const DYNAMIC: &[&str] = &[

@@ -77,6 +77,8 @@ pub struct Certain {
     heard_reads: SureReads,
     is_caught: bool,
     is_dynamic: bool,
+    /// Reading an item changes nothing.
+    reads_items: bool,
     has_open_options: bool,
     trusts_reach: bool,
 }
@@ -110,6 +112,7 @@ impl Certain {
         let mut certain = Self {
             mentions: Mentions::of(program),
             is_dynamic: has_words(program, library::DYNAMIC) || is_odd(program),
+            reads_items: !has_words(program, library::GROWING),
             has_open_options: options::is_open(program),
             trusts_reach: true,
             names,

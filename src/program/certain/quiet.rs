@@ -99,7 +99,7 @@ impl Certain {
         match expression {
             Expr::Name(_) => true,
             Expr::Attribute(node) => pure(&node.value),
-            Expr::Subscript(node) => pure(&node.value) && pure(&node.slice),
+            Expr::Subscript(node) => self.reads_items && pure(&node.value) && pure(&node.slice),
             Expr::Slice(node) => [&node.lower, &node.upper, &node.step].into_iter().flatten().all(|part| pure(part)),
             Expr::Tuple(node) => node.elts.iter().all(pure),
             Expr::List(node) => node.elts.iter().all(pure),

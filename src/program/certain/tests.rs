@@ -304,6 +304,9 @@ fn what_is_read_later_is_missed_where_its_binding_has_no_effect() {
     assert!(!loses_in(&text.replace("f(2)  #", "z, w = f(2)[g(n)]  #"), &[5]));
     // Not what has an effect, is bound elsewhere, or is read under a condition of the statement itself.
     assert!(!loses_in(&text.replace("b = 0", "b = g(n)"), &[3]));
+    let defaults = "; from collections import defaultdict";
+    assert!(loses_in(&text.replace("b = 0", "b = n[0]"), &[3]));
+    assert!(!loses_in(&text.replace("b = 0", &format!("b = n[0]{defaults}")), &[3]));
     assert!(!loses_in(&format!("b = 1\n{text}"), &[4]));
     assert!(!loses_in(&text.replace("a + b", "a if c else b"), &[3]));
     assert!(!loses_in(&text.replace("return a + b", "return lambda: b"), &[3]));
