@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::candidate::{Candidate, CandidateId};
 use crate::ledger::{Ledger, Record, TrialRecord};
 use crate::program::Program;
-use crate::trial::{Event, Mode, Observe, Outcome, Pins, Pool, Request, TrialId};
+use crate::trial::{Event, Mode, Observe, Outcome, Pool, Request, TrialId};
 use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
@@ -197,13 +197,7 @@ impl Oracle {
     }
 
     fn start(&mut self, question: Question) -> Result<(), OracleError> {
-        let request = self.request(
-            &question.candidate,
-            self.setting.mode,
-            self.setting.pins,
-            Observe::default(),
-            self.setting.timeout,
-        )?;
+        let request = self.request(&question.candidate, &self.setting, Observe::default())?;
         let id = self.number();
         let at = self.now();
         self.pool.submit(id, &request)?;
@@ -220,14 +214,7 @@ impl Oracle {
         TrialId(self.next)
     }
 
-    fn request(
-        &self,
-        candidate: &Candidate,
-        mode: Mode,
-        pins: Pins,
-        observe: Observe,
-        timeout: Duration,
-    ) -> Result<Request, OracleError> {
+    fn request(&self, candidate: &Candidate, setting: &Setting, observe: Observe) -> Result<Request, OracleError> {
         let original = self.original.tree();
         let changed = candidate
             .tree
@@ -240,7 +227,8 @@ impl Oracle {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let removed = candidate.tree.removed(original).map(str::to_owned).collect();
-        Ok(Request { changed, removed, mode, pins, observe, timeout })
+        let Setting { mode, pins, timeout, variation, .. } = setting.clone();
+        Ok(Request { changed, removed, mode, pins, observe, timeout, variation })
     }
 
     /// Waits until at least one trial has ended, or a moment has passed.
@@ -345,12 +333,13 @@ impl Oracle {
             while next < looks.len() && flying.len() < width.max(1) {
                 self.check_bounds()?;
                 let Look { question, setting, observe, in_place, .. } = &looks[next];
-                let mut request =
-                    self.request(&question.candidate, setting.mode, setting.pins, *observe, setting.timeout)?;
+                let mut request = self.request(&question.candidate, setting, *observe)?;
                 if *in_place {
                     request.changed.clear();
                     request.removed.clear();
                 }
+                request.changed.extend(setting.variation.files.iter().cloned());
+                request.removed.extend(setting.variation.removed.iter().cloned());
                 let id = self.number();
                 flying.insert(id, (next, self.now()));
                 self.pool.submit(id, &request)?;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::args::{self, Args, CheckArgs, Command, OutputArgs, ReduceArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, Style, print, say};
-use super::{init, replay, screen};
+use super::{bisect, init, replay, screen};
+use crate::bisect::axis::AxisError;
 use crate::bundle::Outcome;
 use crate::case::schema;
 use crate::evidence::Ground;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
         None => reduce(&args.reduce),
         Some(Command::Check(check)) => run_check(&check),
         Some(Command::Init(args)) => init::run(&args),
+        Some(Command::Bisect(args)) => bisect::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Strategies(args)) => strategies(args.name.as_deref()),
         Some(Command::Schema) => {
@@ -246,6 +248,8 @@ fn out_folder(typed: Option<&Path>, case: &Path) -> PathBuf {
 pub(super) fn code_of(error: &JobError) -> ExitCode {
     match error {
         JobError::NotReproduced { .. } => ExitCode::NotReproduced,
+        JobError::Axis(AxisError::Wrong { .. }) | JobError::Log(_) => ExitCode::Usage,
+        JobError::Axis(AxisError::Environment(_)) | JobError::EndBroken { .. } => ExitCode::CannotRun,
         JobError::TooRare { .. } => ExitCode::TooRare,
         JobError::OtherFailure { .. } => ExitCode::OtherFailure,
         JobError::Occupied { .. } | JobError::NotABundle { .. } | JobError::Changed { .. } => ExitCode::Usage,

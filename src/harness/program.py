@@ -86,6 +86,9 @@ def _prepare(spec):
     if spec["inventory"]:
         inventory.listen()
     pins.install(spec)
+    if spec.get("probe"):
+        name, told = spec["probe"]
+        importlib.import_module("_reduce." + name).install(spec, told, report)
     imports.when_loaded("torch", lambda torch: _torch_loaded(spec, torch))
     _kept.append(sys.modules["__main__"])
     sys.modules["__main__"] = _main_module()

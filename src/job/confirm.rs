@@ -14,7 +14,7 @@ use crate::candidate::Candidate;
 use crate::evidence::Found;
 use crate::oracle::{Look, OracleError, Question, Setting};
 use crate::search::reducer::Reducer;
-use crate::trial::{Mode, Observe, Outcome, Pins, Pool, ProgramSpec};
+use crate::trial::{Mode, Observe, Outcome, Pins, Pool, ProgramSpec, Variation};
 use crate::verdict::{Target, Verdict};
 
 /// Cold runs of the reduced program.
@@ -109,6 +109,7 @@ fn cold_runs(
         mode: Mode::Exec,
         pins: Pins { ..found.pins },
         timeout: session.cold_timeout(Duration::from_secs_f64(found.timeout)),
+        variation: Variation::default(),
     };
     let look = Look {
         question: Question {

@@ -1,0 +1,98 @@
+//! The axis `steps`: how much of its history a failing step of the training loop needs.
+//!
+//! Invariant: the program's text stays as it is; a step that is left out lacks only the body of the loop, and the random
+//! generators stand as they stood in the whole run.
+//! It asks nothing.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::super::Point;
+use super::super::answer::Others;
+use super::super::axis::{AxisError, Ordered, Ready};
+use super::super::order::Order;
+use crate::trial::{Frame, Variation};
+
+/// What the harness said of the loop.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Counted {
+    /// File of the loop, relative.
+    pub file: Option<String>,
+    /// Line of the loop.
+    pub line: Option<u32>,
+    /// How often the loop had been entered, from 1.
+    pub pass: u64,
+    /// Number of the last step that began, over all passes, from 0.
+    pub step: Option<usize>,
+    /// The same within its pass.
+    pub in_pass: Option<u64>,
+    /// Where the text goes over something: `[line, column, last line, last column]` in bytes, the loop's first, and for
+    /// each which round to keep.
+    pub cuts: Vec<([usize; 4], u64)>,
+}
+
+/// The history of one step.
+#[derive(Clone, Debug)]
+pub struct History {
+    frames: Vec<Frame>,
+    last: usize,
+    states: PathBuf,
+}
+
+/// Asks the harness to count steps, and to save the states of the random generators in the trial's folder.
+pub fn counting(frames: &[Frame]) -> Variation {
+    probe(frames, json!({ "save": STATES }))
+}
+
+/// File of the states in a trial's folder.
+pub const STATES: &str = "generators";
+
+fn probe(frames: &[Frame], more: serde_json::Value) -> Variation {
+    let mut told = json!({ "frames": frames.iter().map(|frame| json!([frame.file, frame.line])).collect::<Vec<_>>() });
+    if let (Some(told), Some(more)) = (told.as_object_mut(), more.as_object()) {
+        told.extend(more.clone());
+    }
+    Variation { probe: Some(("steps", told)), ..Variation::default() }
+}
+
+impl History {
+    /// The history of step `last`, with the states that the counting run saved.
+    pub fn new(frames: Vec<Frame>, last: usize, states: PathBuf) -> Self {
+        Self { frames, last, states }
+    }
+
+    /// The first step that runs at a point: the passing end starts at the failing step itself, the failing end at 0.
+    pub fn start(&self, point: Point) -> usize {
+        self.last - point
+    }
+}
+
+impl Ordered for History {
+    fn name(&self) -> &'static str {
+        "steps"
+    }
+
+    fn order(&self) -> Order {
+        Order::Chain(self.last + 1)
+    }
+
+    fn key(&self, point: Point) -> String {
+        self.start(point).to_string()
+    }
+
+    fn label(&self, point: Point) -> String {
+        format!("from step {}", self.start(point))
+    }
+
+    fn prepare(&mut self, point: Point) -> Result<Ready, AxisError> {
+        let start = self.start(point);
+        Ok(Ready::with(probe(&self.frames, json!({ "first": start, "restore": self.states }))))
+    }
+
+    fn others(&self) -> Others {
+        Others::Pass
+    }
+}
