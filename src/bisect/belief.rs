@@ -19,10 +19,45 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Whether the point can be run, as far as is known.
-    pub(super) fn testable(self) -> bool {
-        self.skips == 0 || self.hits + self.misses > 0
+    /// Whether it was run and said something.
+    pub(super) fn answered(self) -> bool {
+        self.hits + self.misses > 0
     }
+
+    /// Whether it could not be run.
+    pub(super) fn broken(self) -> bool {
+        self.skips > 0 && !self.answered()
+    }
+}
+
+/// Attempts in a range without any answer that make the rest of it count as broken as well.
+const ATTEMPTS: usize = 4;
+
+/// Stretches from one broken point to another without an answer between them: first, last, attempts.
+pub(super) fn broken_ranges(tallies: &[Tally]) -> Vec<(Point, Point, usize)> {
+    let mut ranges: Vec<(Point, Point, usize)> = Vec::new();
+    let mut open = false;
+    for (point, tally) in tallies.iter().enumerate() {
+        if tally.answered() {
+            open = false;
+        } else if tally.broken() {
+            match ranges.last_mut() {
+                Some((_, last, attempts)) if open => (*last, *attempts) = (point, *attempts + 1),
+                _ => ranges.push((point, point, 1)),
+            }
+            open = true;
+        }
+    }
+    ranges
+}
+
+/// Whether each point can be run, as far as is known: inside of a broken range what was not tried is not tried either.
+pub(super) fn testable(tallies: &[Tally]) -> Vec<bool> {
+    let mut testable: Vec<bool> = tallies.iter().map(|tally| !tally.broken()).collect();
+    for (first, last, _) in broken_ranges(tallies).into_iter().filter(|range| range.2 >= ATTEMPTS) {
+        testable[first..=last].fill(false);
+    }
+    testable
 }
 
 /// The posterior.
@@ -81,12 +116,11 @@ impl Belief {
             })
             .collect();
         let of_rate = |at: usize| joint.iter().map(|row| row[at]).sum::<f64>() / total;
-        let testable: Vec<bool> = tallies.iter().map(|tally| tally.testable()).collect();
         Self {
             weight,
             rate,
             rates: (0..rates.failing.len()).map(of_rate).collect(),
-            class: order.classes(&testable),
+            class: order.classes(&testable(tallies)),
             passing: rates.passing,
         }
     }

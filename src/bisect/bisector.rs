@@ -6,7 +6,7 @@
 
 use super::Point;
 use super::answer::Answer;
-use super::belief::{Belief, Tally};
+use super::belief::{Belief, Tally, testable};
 use super::choice::Field;
 use super::order::Order;
 use super::rates::Rates;
@@ -144,11 +144,11 @@ impl Bisector {
         let width = width.max(1);
         let last = self.order.len().saturating_sub(1);
         let (failing, passing) = (self.tallies[last], self.tallies[0]);
-        let trouble = if !failing.testable() {
+        let trouble = if failing.broken() {
             Some(Trouble::FailingEndBroken)
         } else if failing.hits == 0 && failing.misses >= self.options.patience {
             Some(Trouble::FailingEndPasses)
-        } else if !passing.testable() {
+        } else if passing.broken() {
             Some(Trouble::PassingEndBroken)
         } else if passing.hits > 0 || last == 0 {
             Some(Trouble::PassingEndFails)
@@ -175,7 +175,8 @@ impl Bisector {
             }
             asked.extend(open.into_iter().cycle().take(width));
         } else {
-            let field = Field { order: &self.order, costs: &self.costs, tallies: &self.tallies };
+            let testable = testable(&self.tallies);
+            let field = Field { order: &self.order, costs: &self.costs, tallies: &self.tallies, testable: &testable };
             asked.extend(field.several(&belief, width));
         }
         if asked.is_empty() { Step::Done(self.conclude()) } else { Step::Ask(asked) }
@@ -195,10 +196,11 @@ impl Bisector {
     /// Both sides of a change: what has yet to be run, and the points directly before it.
     fn bracket(&self, belief: &Belief, class: usize) -> (Vec<Point>, Vec<Point>) {
         let members = belief.members(class);
+        let testable = testable(&self.tallies);
         let mut before: Vec<Point> = members
             .iter()
             .flat_map(|member| self.order.before(*member))
-            .filter(|point| !members.contains(point) && self.tallies[*point].testable())
+            .filter(|point| !members.contains(point) && testable[*point])
             .collect();
         before.sort_unstable();
         before.dedup();
@@ -208,7 +210,7 @@ impl Bisector {
             .copied()
             .filter(|point| self.options.rates.silence(&belief.rates, self.tallies[*point].misses) > allowed)
             .collect();
-        if self.tallies[class].testable() && self.tallies[class].hits < self.options.replays {
+        if testable[class] && self.tallies[class].hits < self.options.replays {
             open.push(class);
         }
         (open, before)

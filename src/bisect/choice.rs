@@ -4,7 +4,7 @@
 //! It decides nothing about the end.
 
 use super::Point;
-use super::belief::{Belief, Tally};
+use super::belief::{Belief, Tally, broken_ranges};
 use super::order::Order;
 use super::rates::entropy;
 
@@ -23,6 +23,7 @@ pub(super) struct Field<'a> {
     pub(super) order: &'a Order,
     pub(super) costs: &'a [f64],
     pub(super) tallies: &'a [Tally],
+    pub(super) testable: &'a [bool],
 }
 
 impl Field<'_> {
@@ -31,35 +32,18 @@ impl Field<'_> {
     fn works(&self) -> Vec<f64> {
         let len = self.order.len();
         let mut works = vec![1.0_f64; len];
-        let mut point = 0;
-        while point < len {
-            if self.tallies[point].testable() {
-                point += 1;
-                continue;
-            }
-            // The range goes on until a point that was run.
-            let (first, mut last, mut at) = (point, point, point);
-            while at < len && self.tallies[at].hits + self.tallies[at].misses == 0 {
-                if !self.tallies[at].testable() {
-                    last = at;
-                }
-                at += 1;
-            }
+        for (first, last, _) in broken_ranges(self.tallies) {
             let reach = (last - first + 1) as f64;
-            for (other, chance) in works.iter_mut().enumerate() {
-                let distance = first.saturating_sub(other).max(other.saturating_sub(last)) as f64;
-                let broken = MOST_BROKEN * (-distance / reach).exp();
-                if self.tallies[other].hits + self.tallies[other].misses == 0 {
-                    *chance = chance.min(1.0 - broken);
-                }
+            for (point, chance) in works.iter_mut().enumerate().filter(|(point, _)| !self.tallies[*point].answered()) {
+                let distance = first.saturating_sub(point).max(point.saturating_sub(last)) as f64;
+                *chance = chance.min(1.0 - MOST_BROKEN * (-distance / reach).exp());
             }
-            point = last + 1;
         }
         works
     }
 
     fn open(&self) -> Vec<Point> {
-        (0..self.order.len()).filter(|point| self.tallies[*point].testable()).collect()
+        (0..self.order.len()).filter(|point| self.testable[*point]).collect()
     }
 
     /// The point whose run tells most for its price.
@@ -122,7 +106,7 @@ impl Field<'_> {
     fn runnable_before(&self, point: Point, present: &[f64]) -> Option<Point> {
         let mut level = self.order.before(point);
         for _ in 0..self.order.len() {
-            let fit = level.iter().copied().filter(|before| self.tallies[*before].testable());
+            let fit = level.iter().copied().filter(|before| self.testable[*before]);
             if let Some(best) = fit.max_by(|a, b| present[*a].total_cmp(&present[*b])) {
                 return Some(best);
             }

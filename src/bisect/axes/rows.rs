@@ -163,10 +163,10 @@ fn array(bytes: &[u8]) -> Option<Kind> {
 
 /// The header of an array with another number of rows, of the same length.
 fn header(old: &[u8], rows: usize) -> Vec<u8> {
-    let text: String = old.iter().map(|byte| char::from(*byte)).collect();
-    let Some(at) = text.find("'shape': (") else { return old.to_vec() };
-    let start = at + "'shape': (".len();
-    let digits = text[start..].chars().take_while(char::is_ascii_digit).count();
+    let key = b"'shape': (";
+    let Some(at) = old.windows(key.len()).position(|part| part == key) else { return old.to_vec() };
+    let start = at + key.len();
+    let digits = old[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let number = rows.to_string();
     let mut bytes: Vec<u8> = old[..start].to_vec();
     bytes.extend_from_slice(number.as_bytes());
