@@ -125,9 +125,12 @@ impl Aim {
     }
 }
 
-/// The first line of a message without what differs between two runs.
+/// The first line of a message without what differs between two runs, or between two versions of a library: numbers,
+/// addresses, paths, and how it is punctuated.
 fn normal(message: &str) -> String {
-    NUMBERS.replace_all(message.lines().next().unwrap_or_default(), "#").into_owned()
+    let line = NUMBERS.replace_all(message.lines().next().unwrap_or_default(), "#");
+    let words = line.split(|sign: char| !sign.is_alphanumeric() && !matches!(sign, '#' | '_' | '.'));
+    words.map(|word| word.trim_end_matches('.')).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 impl std::fmt::Display for Aim {
@@ -139,5 +142,24 @@ impl std::fmt::Display for Aim {
             Self::Status { code } => write!(f, "exit status {code}"),
             Self::Signal { number } => write!(f, "ended by signal {number}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_the_same_whatever_its_numbers_and_its_full_stop() {
+        assert_eq!(
+            normal("module 'numpy' has no attribute 'float'.\nmore"),
+            normal("module 'numpy' has no attribute 'float'")
+        );
+        assert_eq!(normal("index 12 is out of bounds at 0x7f"), normal("index 7 is out of bounds at 0x12"));
+        assert_ne!(normal("no attribute 'float'"), normal("no attribute 'int'"));
+        assert_ne!(
+            normal("cannot import name 'Markup' from 'flask'"),
+            normal("cannot import name 'url_quote' from 'flask'")
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::Point;
-use super::answer::{Aim, Answer, Others};
+use super::answer::{Aim, Answer};
 use super::axis::{AxisError, Ordered, Place, Ready, Unordered};
 use super::bisector::{Bisector, Conclusion, Step};
 use super::culprits::{Culprits, Next, Outcome as SetOutcome};
@@ -263,13 +263,13 @@ impl Driver<'_> {
         key: &str,
         label: &str,
         place: &Place,
-        others: Others,
-    ) -> Result<(Answer, String, Outcome), DriveError> {
+        read: &mut dyn FnMut(&Aim, &Outcome) -> (Answer, String),
+    ) -> Result<(Answer, Outcome), DriveError> {
         let look = self.look(axis, key, label, place);
         let (outcome, _) = self.oracle.observe(&look)?;
-        let (answer, why) = self.aim.read(&outcome, others);
+        let (answer, why) = read(&self.aim, &outcome);
         self.take(key, label.to_owned(), answer, &why, Some(&outcome))?;
-        Ok((answer, why, outcome))
+        Ok((answer, outcome))
     }
 
     fn look(&self, axis: &'static str, key: &str, label: &str, place: &Place) -> Look {
@@ -340,13 +340,17 @@ impl Driver<'_> {
         let points = belief.weight.len().saturating_sub(1).max(1);
         let mut bins = vec![0.0; BINS.min(points)];
         let count = bins.len();
+        let mut sizes = vec![0.0_f64; count];
         let mut best = (0, 0.0);
         for (change, weight) in belief.weight.iter().enumerate().skip(1) {
             bins[(change - 1) * count / points] += weight;
+            sizes[(change - 1) * count / points] += 1.0;
             if *weight > best.1 {
                 best = (change, *weight);
             }
         }
+        // Parts of unequal length are drawn by their density.
+        bins.iter_mut().zip(&sizes).for_each(|(bin, size)| *bin *= points as f64 / count as f64 / size.max(1.0));
         let left = belief.weight.iter().filter(|weight| **weight > 0.005).count();
         (self.watch)(Turn::Posterior { bins, favourite: axis.label(best.0), mass: best.1, left });
     }

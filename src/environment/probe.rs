@@ -89,9 +89,7 @@ try:
             found.setdefault(name, one.version)
 except Exception:
     found = {}
-sys.stdout.write("
-@reduce@" + json.dumps([folders, sorted(found.items())]) + "
-")
+sys.stdout.write("\n@reduce@" + json.dumps([folders, sorted(found.items())]) + "\n")
 "#;
 
 fn packages(executable: &Path) -> Result<(Vec<PathBuf>, Vec<(String, String)>), EnvironmentError> {

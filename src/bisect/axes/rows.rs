@@ -62,17 +62,16 @@ impl Rows {
         }
     }
 
-    /// Whether a row has a field of exactly this text.
-    pub(super) fn has_field(&self, row: usize, text: &str) -> bool {
+    /// Places within a row, counted by field, that hold exactly this text.
+    pub(super) fn fields(&self, row: usize, text: &str) -> Vec<usize> {
+        let places = |line: &str| {
+            let fields = line.split([',', '\t', ';', ' ', ':', '{', '}', '[', ']', '"', '\r', '\n']);
+            fields.enumerate().filter(|(_, field)| *field == text).map(|(place, _)| place).collect()
+        };
         match &self.kind {
-            Kind::Text { rows, .. } => {
-                let line = String::from_utf8_lossy(&self.bytes[rows[row].clone()]);
-                line.split([',', '\t', ';', ' ', ':', '{', '}', '[', ']', '"', '\r', '\n']).any(|field| field == text)
-            }
-            Kind::Json(list) => {
-                list[row].to_string().split([',', ':', '{', '}', '[', ']', '"']).any(|field| field == text)
-            }
-            Kind::Array { .. } => false,
+            Kind::Text { rows, .. } => places(&String::from_utf8_lossy(&self.bytes[rows[row].clone()])),
+            Kind::Json(list) => places(&list[row].to_string()),
+            Kind::Array { .. } => Vec::new(),
         }
     }
 
@@ -188,14 +187,14 @@ mod tests {
         assert_eq!(rows.len(), 3);
         assert_eq!(rows.with(&[0, 2]), b"x,y\n1,\"a\nb\"\n3,d");
         assert_eq!(rows.place(1), "line 4");
-        assert!(rows.has_field(1, "2") && !rows.has_field(1, "1"));
+        assert_eq!((rows.fields(1, "2"), rows.fields(1, "1")), (vec![0], vec![]));
     }
 
     #[test]
     fn rows_of_lists_and_lines_are_taken_out() {
         let rows = Rows::parse("a.jsonl", b"{\"y\": 1}\n{\"y\": 12}\n".to_vec()).unwrap();
         assert_eq!(rows.with(&[1]), b"{\"y\": 12}\n");
-        assert!(rows.has_field(0, "1") || !rows.has_field(1, "1"));
+        assert!(rows.fields(0, "1").len() == 1 && rows.fields(1, "1").is_empty());
         let rows = Rows::parse("a.json", b"[1, [2, 3], 4]".to_vec()).unwrap();
         assert_eq!(rows.with(&[0, 1]), b"[1,[2,3]]");
         assert!(Rows::parse("a.json", b"{\"a\": 1}".to_vec()).is_none());

@@ -84,13 +84,18 @@ impl Samples {
         Ok(Self { groups, elements })
     }
 
-    /// Elements whose row has a field of exactly this text.
+    /// Elements whose row holds exactly this text, in the column where that is rarest: elsewhere it means something else.
     fn with_field(&self, among: &[usize], text: &str) -> Vec<usize> {
-        let has = |element: &Element| match element {
-            Element::Row { group, row } => self.groups[*group].iter().any(|(_, rows)| rows.has_field(*row, text)),
-            Element::File(_) => false,
-        };
-        among.iter().copied().filter(|at| has(&self.elements[*at])).collect()
+        let mut columns: BTreeMap<(usize, usize, usize), Vec<usize>> = BTreeMap::new();
+        for at in among {
+            let Element::Row { group, row } = &self.elements[*at] else { continue };
+            for (file, (_, rows)) in self.groups[*group].iter().enumerate() {
+                for place in rows.fields(*row, text) {
+                    columns.entry((*group, file, place)).or_default().push(*at);
+                }
+            }
+        }
+        columns.into_values().min_by_key(Vec::len).unwrap_or_default()
     }
 }
 
@@ -150,7 +155,7 @@ impl Unordered for Samples {
         }
         if let Some(value) = offence.value.filter(|value| value.parse::<i128>().is_ok()) {
             let holding = self.with_field(elements, &value);
-            suspects.extend(holding.iter().take(FEW).map(|element| vec![*element]).take(1));
+            suspects.extend(holding.first().map(|element| vec![*element]));
             if holding.len() * FEW <= elements.len() {
                 suspects.push(holding);
             }

@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::Point;
-use super::super::answer::Others;
+use super::super::answer::{Aim, Answer, Others};
 use super::super::axis::{AxisError, Ordered, Ready};
 use super::super::order::Order;
-use crate::trial::{Frame, Variation};
+use crate::trial::{Frame, Outcome, Variation};
 
 /// What the harness said of the loop.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -40,6 +40,7 @@ pub struct History {
     frames: Vec<Frame>,
     last: usize,
     states: PathBuf,
+    aim: Aim,
 }
 
 /// Asks the harness to count steps, and to save the states of the random generators in the trial's folder.
@@ -60,8 +61,8 @@ fn probe(frames: &[Frame], more: serde_json::Value) -> Variation {
 
 impl History {
     /// The history of step `last`, with the states that the counting run saved.
-    pub fn new(frames: Vec<Frame>, last: usize, states: PathBuf) -> Self {
-        Self { frames, last, states }
+    pub fn new(frames: Vec<Frame>, last: usize, states: PathBuf, aim: Aim) -> Self {
+        Self { frames, last, states, aim }
     }
 
     /// The first step that runs at a point: the passing end starts at the failing step itself, the failing end at 0.
@@ -95,4 +96,22 @@ impl Ordered for History {
     fn others(&self) -> Others {
         Others::Pass
     }
+
+    /// Only a failure at the same step is the failure of that step.
+    fn read(&mut self, _point: Point, outcome: &Outcome) -> Option<(Answer, String)> {
+        let (answer, why) = self.aim.read(outcome, Others::Pass);
+        let step = counted(outcome).step;
+        Some(match (answer, step) {
+            (Answer::Fails, Some(step)) if step != self.last => {
+                (Answer::Passes, format!("fails at step {step}, not at {}", self.last))
+            }
+            other => (other.0, why),
+        })
+    }
+}
+
+/// What the harness said of the loop in a run.
+pub fn counted(outcome: &Outcome) -> Counted {
+    let said = outcome.report.as_ref().and_then(|report| report.other.get("steps")).cloned();
+    serde_json::from_value(said.unwrap_or_default()).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use super::{Answered, Ending, JobError, Work, ending};
 use crate::bisect::axes::launches::{self, Launches};
 use crate::bisect::axes::steps::{self, Counted, History};
 use crate::bisect::axis::{AxisError, Ordered, Place, Ready};
-use crate::bisect::{Answer, Conclusion, Others};
+use crate::bisect::{Aim, Answer, Conclusion, Others};
 use crate::oracle::Setting;
 use crate::trial::{Mode, Outcome, Pins, Variation};
 use crate::verdict;
@@ -51,7 +51,7 @@ pub(super) fn steps(work: &mut Work<'_>) -> Result<Answered, JobError> {
         neighbours: Vec::new(),
         probability: None,
     };
-    let mut history = History::new(start.frames.clone(), step, states);
+    let mut history = History::new(start.frames.clone(), step, states, start.aim.clone());
     let fresh = alone(work, &start, &mut history)?;
     if fresh {
         answered
@@ -72,7 +72,7 @@ pub(super) fn steps(work: &mut Work<'_>) -> Result<Answered, JobError> {
             .into_iter()
             .flatten(),
     );
-    let (bisector, conclusion, stop) = work.search(&start, &mut history, &known)?;
+    let (_, conclusion, stop) = work.search(&start, &mut history, &known)?;
     answered.ending = ending(&conclusion, stop);
     if let Conclusion::Found { first, before, mass } = &conclusion {
         let from = first.iter().map(|point| history.start(*point)).min().unwrap_or_default();
@@ -84,7 +84,6 @@ pub(super) fn steps(work: &mut Work<'_>) -> Result<Answered, JobError> {
     } else {
         answered.lines.push("how much of its history it needs is not decided".to_owned());
     }
-    let _counted = bisector;
     Ok(answered)
 }
 
@@ -101,8 +100,7 @@ fn count_steps(work: &mut Work<'_>, start: &Start) -> Result<(Outcome, Counted),
     let mut last = None;
     for _ in 0..20 {
         let outcome = session.look(&setting, crate::trial::Observe::default())?;
-        let counted = outcome.report.as_ref().and_then(|report| report.other.get("steps")).cloned();
-        let counted: Counted = serde_json::from_value(counted.unwrap_or_default()).unwrap_or_default();
+        let counted = steps::counted(&outcome);
         if start.aim.read(&outcome, Others::Pass).0 == Answer::Fails {
             return Ok((outcome, counted));
         }
@@ -126,7 +124,9 @@ fn alone(work: &mut Work<'_>, start: &Start, history: &mut History) -> Result<bo
             });
         return Ok(fails > 0 && passes == 0);
     }
-    let answers = repeat(work, start, "steps", &key, &label, &place, Others::Pass)?;
+    let read =
+        &mut |aim: &Aim, outcome: &Outcome| history.read(0, outcome).unwrap_or_else(|| aim.read(outcome, Others::Pass));
+    let answers = repeat(work, start, "steps", (&key, &label), &place, read)?;
     Ok(answers.contains(&Answer::Fails))
 }
 
@@ -135,15 +135,14 @@ fn repeat(
     work: &mut Work<'_>,
     start: &Start,
     axis: &'static str,
-    key: &str,
-    label: &str,
+    (key, label): (&str, &str),
     place: &Place,
-    others: Others,
+    read: &mut dyn FnMut(&Aim, &Outcome) -> (Answer, String),
 ) -> Result<Vec<Answer>, JobError> {
     work.drive(start, 1, |driver| {
         let mut answers = Vec::new();
         while answers.len() < AGREE {
-            answers.push(driver.run_once(axis, key, label, place, others)?.0);
+            answers.push(driver.run_once(axis, key, label, place, read)?.0);
         }
         Ok(answers)
     })
@@ -157,7 +156,8 @@ fn cut(work: &mut Work<'_>, start: &Start, counted: &Counted, answered: &mut Ans
     let Some(text) = cut_text(&text, &counted.cuts) else { return Ok(()) };
     let variation = Variation { files: vec![(file.clone(), text.clone())], ..Variation::default() };
     let place = Place { variation, mode: None };
-    let answers = repeat(work, start, "steps", "cut", "the loop cut to that step", &place, Others::Pass)?;
+    let read = &mut |aim: &Aim, outcome: &Outcome| aim.read(outcome, Others::Pass);
+    let answers = repeat(work, start, "steps", ("cut", "the loop cut to that step"), &place, read)?;
     if answers.contains(&Answer::Passes) || answers.contains(&Answer::Skip) {
         answered.lines.push(
             "cut to that step in its text it does not fail each time: it needs the state of its random generators"
@@ -219,8 +219,9 @@ pub(super) fn launches(work: &mut Work<'_>) -> Result<Answered, JobError> {
         let outcomes = work.drive(&start, 1, |driver| {
             let mut outcomes = Vec::new();
             for _ in 0..AGREE {
-                let (answer, _, outcome) =
-                    driver.run_once("launches", "blocking", "every launch waited for", &place, Others::SayNothing)?;
+                let read = &mut |aim: &Aim, outcome: &Outcome| aim.read(outcome, Others::SayNothing);
+                let (answer, outcome) =
+                    driver.run_once("launches", "blocking", "every launch waited for", &place, read)?;
                 let failed = answer == Answer::Fails;
                 outcomes.push((answer, outcome));
                 if failed {

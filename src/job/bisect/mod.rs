@@ -176,7 +176,8 @@ impl Work<'_> {
         known: &[(usize, Answer)],
     ) -> Result<(Bisector, Conclusion, Option<Stop>), JobError> {
         let mut bisector = Bisector::new(axis.order(), Search::default());
-        let width = self.session.jobs();
+        // Where a point must be fetched and installed, one that need not be tried costs more than a wait.
+        let width = if self.ask.axis == Axis::Packages { 1 } else { self.session.jobs() };
         self.session.say("bisect", &format!("{} points of {}", axis.order().len(), axis.name()));
         let entries = std::mem::take(&mut self.entries);
         let fresh = entries.is_empty();
