@@ -9,7 +9,7 @@ use std::process::{ExitCode as ProcessExitCode, Termination};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Reduced and confirmed; check: reproduces; replay: still fails the same way.
+    /// Reduced and confirmed; check: reproduces; bisect: found; replay: still fails the same way.
     Success = 0,
     /// Internal error.
     Internal = 1,
@@ -54,7 +54,7 @@ impl ExitCode {
     /// What the code means, as `docs/exit-codes.md` and the help say it.
     pub fn meaning(self) -> &'static str {
         match self {
-            ExitCode::Success => "reduced and confirmed; check: reproduces; replay: still fails the same way",
+            ExitCode::Success => "reduced and confirmed; check: reproduces; bisect: found; replay: still fails the same way",
             ExitCode::Internal => "internal error",
             ExitCode::Usage => "wrong usage or wrong crash.yaml",
             ExitCode::NotReproduced => "the failure does not reproduce",

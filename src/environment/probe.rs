@@ -92,7 +92,11 @@ except Exception:
 sys.stdout.write("\n@reduce@" + json.dumps([folders, sorted(found.items())]) + "\n")
 "#;
 
-fn packages(executable: &Path) -> Result<(Vec<PathBuf>, Vec<(String, String)>), EnvironmentError> {
+/// Folders with packages, and names with versions.
+#[derive(serde::Deserialize)]
+struct Packages(Vec<PathBuf>, Vec<(String, String)>);
+
+fn packages(executable: &Path) -> Result<Packages, EnvironmentError> {
     let no_answer =
         |reason: &str| EnvironmentError::NoAnswer { executable: executable.to_path_buf(), reason: reason.to_owned() };
     let empty = tempfile::tempdir().map_err(|source| EnvironmentError::Cache { path: std::env::temp_dir(), source })?;

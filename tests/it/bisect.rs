@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{new_python, reduce, report, run, snapshot, text};
+use crate::support::{REDUCE, new_python, reduce, report, root, run, snapshot, text};
 
 /// A project in a folder of its own.
 struct Project {
@@ -341,4 +341,33 @@ fn the_version_that_broke_a_script_is_found_without_a_point_too_many() {
     let found = &project.report()["found"];
     let (points, tried) = (found["points"].as_f64().unwrap(), found["points_tried"].as_f64().unwrap());
     assert!(points >= 10.0 && tried <= points.log2().ceil() + 2.0, "{tried} of {points}");
+}
+
+/// The comparison that the documents quote: `tests/py/repository.py` makes the repositories and runs both tools.
+fn compare(first: u32, last: u32) -> Vec<Value> {
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/py/repository.py")).args(["--reduce", REDUCE]);
+    command.args(["--seeds", &first.to_string(), &last.to_string()]).env_remove("VIRTUAL_ENV");
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", text(&output));
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_flaky_failure_in_a_thousand_commits_with_merges_and_broken_ranges_is_found() {
+    let long = std::env::var_os("REDUCE_TEST_LONG").is_some();
+    let rows = compare(1, if long { 21 } else { 3 });
+    let right = |tool: &str| rows.iter().filter(|row| row[tool]["right"] == true).count();
+    let runs: Vec<u64> = rows.iter().map(|row| row["reduce"]["runs"].as_u64().unwrap()).collect();
+    let mean = runs.iter().sum::<u64>() as f64 / runs.len() as f64;
+    println!(
+        "reduce: {} of {} right, {mean:.1} runs; git bisect run: {} right",
+        right("reduce"),
+        rows.len(),
+        right("git bisect run")
+    );
+    let spare = usize::from(long);
+    assert!(right("reduce") + spare >= rows.len(), "{rows:#?}");
+    assert!(runs.iter().filter(|runs| **runs > 100).count() <= spare, "{runs:?}");
+    assert!(!long || mean <= 65.0, "{mean}");
 }
