@@ -54,7 +54,9 @@ impl ExitCode {
     /// What the code means, as `docs/exit-codes.md` and the help say it.
     pub fn meaning(self) -> &'static str {
         match self {
-            ExitCode::Success => "reduced and confirmed; check: reproduces; bisect: found; replay: still fails the same way",
+            ExitCode::Success => {
+                "reduced and confirmed; check: reproduces; bisect: found; replay: still fails the same way"
+            }
             ExitCode::Internal => "internal error",
             ExitCode::Usage => "wrong usage or wrong crash.yaml",
             ExitCode::NotReproduced => "the failure does not reproduce",

@@ -18,6 +18,8 @@ use crate::trial::{Observe, Outcome, TrialEnd};
 
 /// Lines of output that are kept of a run.
 const KEPT_LINES: usize = 12;
+/// Runs that may be lost on our side before a lost run counts as a point that cannot be run.
+const MOST_LOSSES: u32 = 5;
 /// Positions of the drawing of a posterior.
 const BINS: usize = 48;
 
@@ -96,6 +98,8 @@ pub struct Driver<'a> {
     pub watch: &'a mut dyn FnMut(Turn<'_>),
     /// What each point showed, by its key.
     pub shown: BTreeMap<String, Shown>,
+    /// Runs that were lost on our side.
+    pub losses: u32,
 }
 
 /// Whether the failure or its absence is searched for.
@@ -180,7 +184,7 @@ impl Driver<'_> {
                 None => self.aim.read(&outcome, axis.others()),
             };
             self.take(&axis.key(point), axis.label(point), answer, &why, Some(&outcome))?;
-            if !lost(&outcome, answer) {
+            if !self.lost(&outcome, answer) {
                 bisector.mark(point, answer);
             }
         }
@@ -223,7 +227,7 @@ impl Driver<'_> {
                 axis.suspects(&probe, &outcome).into_iter().for_each(|set| culprits.suspect(set));
             }
             self.take(&key, label, answer, &why, Some(&outcome))?;
-            if !lost(&outcome, answer) {
+            if !self.lost(&outcome, answer) {
                 culprits.mark(&probe, sought.answer(answer));
             }
         }
@@ -270,6 +274,13 @@ impl Driver<'_> {
         let (answer, why) = read(&self.aim, &outcome);
         self.take(key, label.to_owned(), answer, &why, Some(&outcome))?;
         Ok((answer, outcome))
+    }
+
+    /// A run that was lost on our side says nothing of the point and is asked again, a few times.
+    fn lost(&mut self, outcome: &Outcome, answer: Answer) -> bool {
+        let lost = answer == Answer::Skip && matches!(outcome.end, TrialEnd::Lost | TrialEnd::Dropped);
+        self.losses += u32::from(lost);
+        lost && self.losses <= MOST_LOSSES
     }
 
     fn look(&self, axis: &'static str, key: &str, label: &str, place: &Place) -> Look {
@@ -364,11 +375,6 @@ impl Sought {
             _ => answer,
         }
     }
-}
-
-/// A run that was lost on our side says nothing of the point and is asked again.
-fn lost(outcome: &Outcome, answer: Answer) -> bool {
-    answer == Answer::Skip && matches!(outcome.end, TrialEnd::Lost | TrialEnd::Dropped)
 }
 
 /// A few elements by name, many by number.

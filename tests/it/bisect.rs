@@ -356,7 +356,7 @@ fn compare(first: u32, last: u32) -> Vec<Value> {
 #[test]
 fn a_flaky_failure_in_a_thousand_commits_with_merges_and_broken_ranges_is_found() {
     let long = std::env::var_os("REDUCE_TEST_LONG").is_some();
-    let rows = compare(1, if long { 21 } else { 3 });
+    let rows = compare(1, if long { 21 } else { 2 });
     let right = |tool: &str| rows.iter().filter(|row| row[tool]["right"] == true).count();
     let runs: Vec<u64> = rows.iter().map(|row| row["reduce"]["runs"].as_u64().unwrap()).collect();
     let mean = runs.iter().sum::<u64>() as f64 / runs.len() as f64;

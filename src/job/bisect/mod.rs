@@ -212,6 +212,7 @@ impl Work<'_> {
             log: &mut self.log,
             watch: &mut watch,
             shown: std::mem::take(&mut self.shown),
+            losses: 0,
         };
         let result = act(&mut driver);
         self.shown = std::mem::take(&mut driver.shown);
