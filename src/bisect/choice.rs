@@ -14,9 +14,9 @@ const MOST_BROKEN: f64 = 0.95;
 /// How many runs are weighed together: the outcomes of more are too many.
 const MOST_JOINT: usize = 8;
 /// Points that are weighed for a batch.
-const QUANTILES: usize = 48;
+const QUANTILES: usize = 32;
 /// A change of less probability is not weighed.
-const NEGLIGIBLE: f64 = 1e-9;
+const NEGLIGIBLE: f64 = 1e-6;
 
 /// What is known of the points beside their answers.
 pub(super) struct Field<'a> {
@@ -127,6 +127,8 @@ struct Batch {
     group: Vec<usize>,
     /// For each group, the probability of each outcome of the batch.
     outcomes: Vec<Vec<f64>>,
+    /// Changes that are weighed.
+    likely: Vec<Point>,
 }
 
 /// A group cut in two by one more point.
@@ -140,12 +142,14 @@ struct Cut {
 
 impl Batch {
     fn new(belief: &Belief) -> Self {
-        Self { group: vec![0; belief.weight.len()], outcomes: vec![vec![1.0]] }
+        let likely = (0..belief.weight.len()).filter(|change| belief.weight[*change] > NEGLIGIBLE).collect();
+        Self { group: vec![0; belief.weight.len()], outcomes: vec![vec![1.0]], likely }
     }
 
     fn cuts(&self, order: &Order, belief: &Belief, point: Point) -> Vec<Cut> {
         let mut cuts = vec![Cut::default(); self.outcomes.len()];
-        for (change, weight) in belief.weight.iter().enumerate().filter(|(_, weight)| **weight > NEGLIGIBLE) {
+        for change in self.likely.iter().copied() {
+            let weight = belief.weight[change];
             let cut = &mut cuts[self.group[change]];
             if order.holds(point, change) {
                 cut.present += weight;
