@@ -31,7 +31,7 @@ impl Tally {
 }
 
 /// Attempts in a range without any answer that make the rest of it count as broken as well.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 6;
 
 /// Stretches from one broken point to another without an answer between them: first, last, attempts.
 pub(super) fn broken_ranges(tallies: &[Tally]) -> Vec<(Point, Point, usize)> {
