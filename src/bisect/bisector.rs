@@ -35,6 +35,8 @@ const END_DOUBT: f64 = 0.2;
 /// Hits at the failing end before the search: they tell a failure that comes each time from one that comes and goes,
 /// which the search itself, between the last pass and the first failure, would not see.
 const CERTAIN_HITS: u32 = 2;
+/// A failure that is believed less than this to come each time is one that comes and goes.
+const STEADY_DOUBT: f64 = 0.01;
 /// Mass of the set that is reported when the budget ends.
 const CREDIBLE: f64 = 0.95;
 
@@ -210,7 +212,10 @@ impl Bisector {
             .copied()
             .filter(|point| self.options.rates.silence(&belief.rates, self.tallies[*point].misses) > allowed)
             .collect();
-        if testable[class] && self.tallies[class].hits < self.options.replays {
+        // A failure that is known to come and go has nothing left to hide here.
+        let steady = self.options.rates.steady(&belief.rates) > STEADY_DOUBT;
+        let needed = if steady { self.options.replays } else { 1 };
+        if testable[class] && self.tallies[class].hits < needed {
             open.push(class);
         }
         (open, before)

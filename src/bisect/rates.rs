@@ -48,6 +48,11 @@ impl Rates {
         Self { failing: vec![(failing.min(SURE), 1.0)], passing: FALSE_HIT }
     }
 
+    /// How much it is believed that the failure comes each time.
+    pub(super) fn steady(&self, believed: &[f64]) -> f64 {
+        self.failing.iter().zip(believed).filter(|((rate, _), _)| *rate >= SURE).map(|(_, weight)| weight).sum()
+    }
+
     /// The probability that a failing point shows nothing in `misses` runs, after these were believed of its rate.
     pub(super) fn silence(&self, believed: &[f64], misses: u32) -> f64 {
         let times = i32::try_from(misses).unwrap_or(i32::MAX);

@@ -1,7 +1,7 @@
 //! What the noisy bisector costs by simulation, against the figures that it has to reach.
 //!
 //! Prints one table; exits with 1 where a mean is above 1.1 times its figure, rounds are above theirs, or fewer than 98 of
-//! 100 answers are right. The checks of both ends are not counted where the rate is known, as in the figures.
+//! 100 answers are right, 95 where the rate is unknown. The checks of both ends are not counted where the rate is known, as in the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table and fails by its status")]
 
 #[path = "model.rs"]
@@ -19,6 +19,8 @@ const SLACK: f64 = 1.1;
 /// The figures of rounds are given to one decimal, over few searches.
 const ROUNDING: f64 = 1.02;
 const RIGHT: f64 = 0.98;
+/// The same where the rate is unknown: nineteen of twenty.
+const RIGHT_UNKNOWN: f64 = 0.95;
 const MOST: usize = 3000;
 
 struct Row {
@@ -173,7 +175,7 @@ fn main() {
     ] {
         let mut random = Random::new(points as u64 * 7);
         let found = mean(searches / 2, || search(points, miss, 1, None, broken, &mut random));
-        let bad = found.right < RIGHT - 0.01;
+        let bad = found.right < RIGHT_UNKNOWN;
         failed += usize::from(bad);
         println!(
             "{:>6}{:>7}{:>8}{:>8.2}{:>6}{:>8.2}{:>8.3}{}",
