@@ -5,12 +5,14 @@
 
 pub mod bisect;
 pub mod bundle;
+pub mod call;
 pub mod candidate;
 pub mod case;
 pub mod cli;
 pub mod environment;
 pub mod evidence;
 pub mod exit;
+pub mod explain;
 pub mod harness;
 pub mod job;
 pub mod ledger;

@@ -18,11 +18,13 @@ use std::time::{Duration, Instant};
 use crate::candidate::{Candidate, CandidateId};
 use crate::ledger::{Ledger, Record, TrialRecord};
 use crate::program::Program;
-use crate::trial::{Event, Mode, Observe, Outcome, Pool, Request, TrialId};
+use crate::trial::{Device, Event, Mode, Observe, Outcome, Pool, Request, TrialId, Watch};
 use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
 const TICK: Duration = Duration::from_millis(50);
+/// A traced run may take this many times a trial.
+const TRACE_PATIENCE: u32 = 10;
 /// How often a trial without an answer is tried before the search goes on without one.
 const TRIES: u32 = 2;
 
@@ -197,15 +199,30 @@ impl Oracle {
     }
 
     fn start(&mut self, question: Question) -> Result<(), OracleError> {
-        let request = self.request(&question.candidate, &self.setting, Observe::default())?;
+        let watch = self.watch(&question.candidate);
+        let request = Request { watch, ..self.request(&question.candidate, &self.setting, Observe::default())? };
         let id = self.number();
         let at = self.now();
         self.pool.submit(id, &request)?;
+        self.end_idle();
+        self.flights.insert(id, Flight { question, at, dropped: false });
+        Ok(())
+    }
+
+    /// On a real device the offending value can only be read before the launch: at the call that is to fail, nowhere else.
+    fn watch(&self, candidate: &Candidate) -> Option<Watch> {
+        let target = self.target.as_ref().filter(|target| target.offence.is_some())?;
+        if self.pool.spec().device == Device::Emulated {
+            return None;
+        }
+        let site = target.chain.last().and_then(|site| Locator::new(&self.original, candidate).lines(*site))?;
+        Some(Watch { operator: target.signature.operator.clone(), site: Some(site) })
+    }
+
+    fn end_idle(&mut self) {
         if let Some(since) = self.idle_since.take() {
             self.account.idle += since.elapsed().as_secs_f64();
         }
-        self.flights.insert(id, Flight { question, at, dropped: false });
-        Ok(())
     }
 
     fn number(&mut self) -> TrialId {
@@ -228,7 +245,7 @@ impl Oracle {
             .collect::<Result<Vec<_>, _>>()?;
         let removed = candidate.tree.removed(original).map(str::to_owned).collect();
         let Setting { mode, pins, timeout, variation, .. } = setting.clone();
-        Ok(Request { changed, removed, mode, pins, observe, timeout, variation })
+        Ok(Request { changed, removed, mode, pins, observe, timeout, variation, watch: None })
     }
 
     /// Waits until at least one trial has ended, or a moment has passed.
@@ -321,6 +338,22 @@ impl Oracle {
         seen.pop().ok_or(OracleError::Stopped(Stop::Interrupted))
     }
 
+    /// Traces one candidate in the setting of the search.
+    ///
+    /// # Errors
+    /// As [`Oracle::observe`].
+    pub fn traced(&mut self, question: Question) -> Result<Outcome, OracleError> {
+        let mut setting = self.setting.clone();
+        setting.name = format!("{}, traced", setting.name);
+        setting.timeout *= TRACE_PATIENCE;
+        let observe = Observe { trace: true, ..Observe::default() };
+        let look = Look { question, setting, observe, target: None, in_place: false, watch: None };
+        self.end_idle();
+        let seen = self.observe(&look);
+        self.idle_since = Some(Instant::now());
+        seen.map(|(outcome, _)| outcome)
+    }
+
     /// Runs several candidates, at most `width` at once, and gives facts and verdicts in the order of `looks`.
     ///
     /// # Errors
@@ -332,8 +365,9 @@ impl Oracle {
         loop {
             while next < looks.len() && flying.len() < width.max(1) {
                 self.check_bounds()?;
-                let Look { question, setting, observe, in_place, .. } = &looks[next];
-                let mut request = self.request(&question.candidate, setting, *observe)?;
+                let Look { question, setting, observe, in_place, watch, .. } = &looks[next];
+                let mut request = self.request(&question.candidate, setting, observe.clone())?;
+                request.watch = watch.clone();
                 if *in_place {
                     request.changed.clear();
                     request.removed.clear();

@@ -265,7 +265,14 @@ mod tests {
     use super::*;
 
     fn offence(value: &str, limit: &str, sample: Option<i64>) -> Offence {
-        Offence { kind: "above".into(), value: Some(value.into()), limit: Some(limit.into()), position: None, sample }
+        Offence {
+            kind: "above".into(),
+            value: Some(value.into()),
+            limit: Some(limit.into()),
+            position: None,
+            sample,
+            argument: None,
+        }
     }
 
     #[test]

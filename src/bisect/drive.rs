@@ -301,6 +301,7 @@ impl Driver<'_> {
             setting,
             observe: Observe::default(),
             target: None,
+            watch: None,
             in_place: true,
         }
     }

@@ -13,6 +13,8 @@ pub(super) fn yaml(contents: &Contents<'_>) -> String {
 fn value(contents: &Contents<'_>) -> Value {
     let Contents { found, ground, .. } = contents;
     let failure = found.failure.as_ref();
+    let arguments: Vec<Value> =
+        failure.iter().flat_map(|failure| &failure.args).map(|argument| short(json!(argument))).collect();
     json!({
         "command": ground.case.command.text,
         "workdir": ground.invocation.workdir,
@@ -27,13 +29,28 @@ fn value(contents: &Contents<'_>) -> Value {
         "as_given": found.as_given,
         "signature": found.signature,
         "failing_operator": failure.map(|failure| json!({
-            "name": failure.op, "aten": failure.aten, "arguments": failure.args, "offence": failure.offence,
+            "name": failure.op, "aten": failure.aten, "arguments": arguments, "offence": failure.offence,
             "cpu_text": failure.cpu_text,
         })),
         "call_site": found.frames,
-        "origin": words::origin(found, ground).iter().map(words::Origin::in_words).collect::<Vec<_>>(),
+        "repro": contents.confirmed.repro.as_ref().map(|one| json!({
+            "how": one.how, "cold_runs": one.runs, "failed_the_same_way": one.hits,
+        })),
+        "origin": words::origin(found, ground),
+        "path": contents.explained().path,
         "files_read": found.opened.iter().filter(|opened| !opened.path.ends_with(".py")).map(|opened| &opened.path).collect::<Vec<_>>(),
         "notes": found.notes,
         "recorded": found.environment,
     })
+}
+
+/// An argument whose values are one line of text: a block of a line a number is not read by anyone.
+fn short(mut argument: Value) -> Value {
+    if let Some(values) = argument.get_mut("values") {
+        *values = Value::String(values.to_string());
+    }
+    if let Some(items) = argument.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(|item| *item = short(item.take()));
+    }
+    argument
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::secrets::Replaced;
 use super::{Contents, words};
 use crate::case::Program as CaseProgram;
 use crate::evidence::Ground;
@@ -14,12 +15,11 @@ use crate::program::{Program, SourceTree};
 const SCHEMA: u32 = 1;
 
 /// The whole of `report.json`.
-pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
+pub(super) fn report(contents: &Contents<'_>, explanation: &[String], replaced: &[Replaced]) -> Value {
     let Contents { found, reducer, confirmed, oracle, ground, .. } = contents;
     let account = oracle.account();
     let ledger = oracle.ledger();
     let certificate = reducer.certificate();
-    let origins = words::origin(found, ground);
     json!({
         "schema": SCHEMA,
         "outcome": contents.outcome,
@@ -35,7 +35,12 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
         "source_files": reducer.program().paths(),
         "original": size(reducer.original()),
         "source": size(reducer.program()),
-        "repro": confirmed.repro.as_ref().map(|one| tree_size(&one.repro.tree(), one.repro.data_bytes())),
+        "repro": confirmed.repro.as_ref().map(|one| {
+            let mut value = tree_size(&one.repro.tree(), one.repro.data_bytes());
+            value["how"] = json!(one.how);
+            value["confirmed"] = json!({ "runs": one.runs, "hits": one.hits });
+            value
+        }),
         "runs": {
             "total": oracle.runs(), "resumed": ledger.resumed(), "by_verdict": by_verdict(ledger),
             "by_phase": by_phase(ledger), "by_pass": by_pass(ledger), "cached": account.cached,
@@ -52,9 +57,12 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String]) -> Value {
             "file": frame.file, "line": frame.line,
             "statement": words::statement_text(contents, &frame.file, frame.line),
         })),
-        "origin": origins.iter().map(|one| json!({ "file": one.file, "line": one.line, "column": one.column })).collect::<Vec<_>>(),
+        "origin": words::origin(found, ground),
+        "explained": contents.explained(),
+        "explained_text": contents.explained().to_string(),
         "failure": found.failure,
         "explanation": explanation,
+        "replaced": replaced,
         "other": oracle.others().map(|other| json!({ "failure": other.failure, "tokens": other.size.1 })).collect::<Vec<_>>(),
         "notes": found.notes,
         "untried": found.untried,

@@ -6,6 +6,7 @@ mod context;
 mod json;
 mod report;
 pub mod repro;
+pub mod secrets;
 mod words;
 
 pub use words::{explanation, origin};
@@ -17,11 +18,13 @@ use serde::Serialize;
 use similar::TextDiff;
 
 use crate::evidence::{Found, Ground};
+use crate::explain::{self, RunExplanation};
 use crate::oracle::Oracle;
 use crate::program::{SourceError, SourceTree};
 use crate::search::reducer::Reducer;
 
 use repro::Repro;
+use secrets::Secrets;
 
 /// How the run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -55,6 +58,8 @@ pub struct Confirmed {
 pub struct ConfirmedRepro {
     /// Its text without the header, and its data files.
     pub repro: Repro,
+    /// How it was made, in words.
+    pub how: &'static str,
     /// Cold runs.
     pub runs: u32,
     /// Those that failed in the right way.
@@ -79,6 +84,14 @@ pub struct Contents<'a> {
     pub jobs: usize,
     /// Seconds of the whole run.
     pub seconds: f64,
+}
+
+impl Contents<'_> {
+    /// What failed and why, with the path of the value.
+    pub fn explained(&self) -> RunExplanation {
+        let Ground { invocation, device, .. } = self.ground;
+        explain::of_run(self.found, self.reducer.original(), &invocation.project, *device)
+    }
 }
 
 /// A bundle on disk, and what the last screen says of it.
@@ -118,30 +131,45 @@ pub enum BundleError {
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn write(out: &Path, contents: &Contents<'_>) -> Result<Bundle, BundleError> {
+pub fn write(out: &Path, contents: &Contents<'_>, secrets: &mut Secrets) -> Result<Bundle, BundleError> {
     let best = contents.reducer.program().tree();
     let diff = source_diff(contents.reducer.original().tree(), best);
     put(out, "source.diff", &diff)?;
     put(out, "crash.log", &contents.confirmed.crash_log)?;
     put_script(out, "run.sh", &run_script(contents))?;
-    let explanation = explanation(contents);
-    let report = json::report(contents, &explanation);
-    put(out, "report.json", &(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))?;
     put(out, "context.yaml", &context::yaml(contents))?;
     let repro = match &contents.confirmed.repro {
         Some(confirmed) => {
-            let header = repro::header(contents);
+            let header = repro::header(contents.found, contents.ground);
             repro::lay_out(out, &confirmed.repro, &header, &out.join("source"))?;
-            Some(header + &confirmed.repro.text)
+            Some(secrets.clean("repro.py", &(header + &confirmed.repro.text)))
         }
-        None => None,
+        None => {
+            // One that was shown early and did not hold.
+            let _none = fs::remove_file(out.join("repro.py"));
+            None
+        }
     };
-    put(out, "REPORT.md", &report::markdown(contents, &explanation, repro.as_deref()))?;
     for (number, other) in contents.oracle.others().enumerate() {
         let folder = out.join("other").join(format!("{:02}", number + 1));
         other.candidate.tree.write_all(&folder)?;
         put(&folder, "FAILURE.txt", &format!("{}\n", other.failure))?;
     }
+    let resumable = contents.outcome == Outcome::Interrupted;
+    secrets
+        .clean_folder(out, out, &|name| resumable && name == "ledger.jsonl")
+        .map_err(|source| BundleError::File { path: out.to_owned(), source })?;
+    let explanation: Vec<String> =
+        explanation(contents).iter().map(|line| secrets.clean("report.json", line)).collect();
+    let replaced = secrets.replaced();
+    let report = json::report(contents, &explanation, &replaced);
+    let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+    let text = secrets.clean("report.json", &text);
+    put(out, "report.json", &text)?;
+    let report = serde_json::from_str(&text).unwrap_or(report);
+    let markdown = report::markdown(contents, &explanation, repro.as_deref(), &replaced);
+    put(out, "REPORT.md", &secrets.clean("REPORT.md", &markdown))?;
+    let diff = secrets.clean("source.diff", &diff);
     Ok(Bundle { out: out.to_owned(), outcome: contents.outcome, explanation, repro, diff, report })
 }
 

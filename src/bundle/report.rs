@@ -3,10 +3,16 @@
 //! Invariant: it says that the program was reduced by machine, where it was confirmed, and whether the mistake is likely
 //! the user's own.
 
+use super::secrets::Replaced;
 use super::{Contents, json, words};
 
 /// The text of `REPORT.md`.
-pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: Option<&str>) -> String {
+pub(super) fn markdown(
+    contents: &Contents<'_>,
+    explanation: &[String],
+    repro: Option<&str>,
+    replaced: &[Replaced],
+) -> String {
     let Contents { found, confirmed, ground, reducer, oracle, .. } = contents;
     let mut text = String::new();
     let mut line = |words: &str| {
@@ -26,27 +32,6 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
         line("> Confirmed on an emulated CUDA device only, not on a GPU.");
         line("");
     }
-    for sentence in explanation {
-        line(&format!("- {sentence}"));
-    }
-    line("");
-    let (before, after) = (reducer.original(), reducer.program());
-    if found.untried.is_empty() {
-        line(&format!(
-            "The program below was reduced by machine from {} statements to {}.",
-            before.statements_count(),
-            after.statements_count()
-        ));
-    } else {
-        line("The program is as it was given: one run of it was watched by machine, and nothing was reduced.");
-        line("");
-        line("Not tried:");
-        line("");
-        for what in &found.untried {
-            line(&format!("- {what}"));
-        }
-    }
-    line("");
     line("## Program");
     line("");
     match repro {
@@ -57,6 +42,43 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
         }
         None if !found.untried.is_empty() => line("See `source/`; `run.sh` runs it."),
         None => line("No single file keeps the failure; the reduced program is in `source/`, and `run.sh` runs it."),
+    }
+    line("");
+    if let Some(one) = &confirmed.repro {
+        line(&format!("Made by machine: {}.", one.how));
+        line("");
+    }
+    line("## What happens");
+    line("");
+    for sentence in explanation {
+        line(&format!("- {sentence}"));
+    }
+    line("");
+    line("<details><summary>What failed, argument by argument, and the path of the value</summary>");
+    line("");
+    line("```");
+    line(contents.explained().to_string().trim_end());
+    line("```");
+    line("");
+    line("</details>");
+    line("");
+    let (before, after) = (reducer.original(), reducer.program());
+    if found.untried.is_empty() {
+        line(&format!(
+            "The program in which it was found was reduced by machine from {} statements to {}; it is in `source/`.",
+            before.statements_count(),
+            after.statements_count()
+        ));
+    } else {
+        line(
+            "The program in `source/` is as it was given: one run of it was watched by machine, and nothing was reduced.",
+        );
+        line("");
+        line("Not tried:");
+        line("");
+        for what in &found.untried {
+            line(&format!("- {what}"));
+        }
     }
     line("");
     line("## Error");
@@ -90,11 +112,20 @@ pub(super) fn markdown(contents: &Contents<'_>, explanation: &[String], repro: O
     for hidden in &found.hidden {
         line(&format!("- not used: {hidden}"));
     }
+    for note in found.notes.iter().filter(|note| note.kind.ends_with("_is_eager")) {
+        line(&format!("- {}", note.text.as_deref().unwrap_or(&note.kind)));
+    }
     line(&format!("- confirmed by {} of {} cold runs of the final files", confirmed.hits, confirmed.runs));
+    if let Some(one) = &confirmed.repro {
+        line(&format!("- `repro.py`: {} of {} cold runs", one.hits, one.runs));
+    }
     line(&format!("- certificate: {}", reducer.certificate().in_words()));
     let phases = json::by_phase(oracle.ledger());
     let phases: Vec<String> = phases.iter().map(|(phase, runs)| format!("{phase} {runs}")).collect();
     line(&format!("- {} runs ({}), {:.0} s", oracle.runs(), phases.join(", "), contents.seconds));
+    for one in replaced {
+        line(&format!("- replaced in `{}`: {} ({})", one.file, one.kind, one.count));
+    }
     for other in oracle.others() {
         line(&format!("- another failure seen on the way, in `other/`: {}", other.failure));
     }

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{BundleError, Contents, words};
+use super::{BundleError, words};
 use crate::case::{Invocation, Program as CaseProgram};
-use crate::evidence::Found;
+use crate::evidence::{Found, Ground};
 use crate::program::{Program, SourceTree, join};
 
 /// A single-file program and the data files that it needs.
@@ -23,6 +23,11 @@ pub struct Repro {
 }
 
 impl Repro {
+    /// A program that reads no file.
+    pub fn alone(text: String) -> Self {
+        Self { text, data: Vec::new(), bytes: 0 }
+    }
+
     /// The program as a source tree of one file.
     pub fn tree(&self) -> SourceTree {
         SourceTree::from_texts([("repro.py", self.text.as_str())])
@@ -211,8 +216,7 @@ fn python_string(text: &str) -> String {
 }
 
 /// The header of `repro.py`: what it shows, with what, and how to run it.
-pub fn header(contents: &Contents<'_>) -> String {
-    let Contents { found, ground, .. } = contents;
+pub fn header(found: &Found, ground: &Ground) -> String {
     let torch = ground.python.torch.as_ref().map_or("unknown", |torch| torch.version.as_str());
     let mut lines = vec![format!("# {}", found.signature)];
     lines.push(format!("# Python {}, torch {torch}; reduced by machine from a larger program", ground.python.version));

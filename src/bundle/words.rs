@@ -2,27 +2,12 @@
 //!
 //! Invariant: each sentence repeats a fact of the evidence or of the catalogue; a guess is called one.
 
-use std::fs;
-
 use super::Contents;
 use crate::case::Program as CaseProgram;
 use crate::evidence::{Found, Ground};
+use crate::explain::{self, Origin};
 use crate::signature::Catalog;
 use crate::trial::Device;
-
-/// Data files above this size are not searched for the offending value.
-const LARGEST: u64 = 8 << 20;
-
-/// Where the offending value stands in the program's data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// File, relative to the project root.
-    pub file: String,
-    /// 1-based line.
-    pub line: usize,
-    /// Column, by its name in the first line, where the file is a table.
-    pub column: Option<String>,
-}
 
 /// Three lines: what failed, where, and what value did it.
 pub fn explanation(contents: &Contents<'_>) -> Vec<String> {
@@ -48,76 +33,19 @@ pub fn explanation(contents: &Contents<'_>) -> Vec<String> {
         if let Some(sample) = offence.sample {
             line += &format!(", sample {sample} of the data set");
         }
-        match origin(found, ground).as_slice() {
-            [only] => line += &format!("; it stands in {}", only.in_words()),
-            [] => {}
-            many => line += &format!("; it stands in {} places, first {}", many.len(), many[0].in_words()),
+        if let Some(origin) = origin(found, ground) {
+            line += &format!("; it comes from {}", origin.in_words());
         }
         lines.push(line);
     }
-    if let Some(class) = class
-        && let Some(mistake) = class.mistakes.first()
-    {
-        lines.push(format!("usual mistake: {mistake}"));
-    }
+    let origin = origin(found, ground);
+    lines.push(format!("mend: {}", explain::mend(&found.signature, found.failure.as_ref(), origin.as_ref())));
     lines
 }
 
-impl Origin {
-    /// For example `line 38 of labels.csv, column label`.
-    pub fn in_words(&self) -> String {
-        let column = self.column.as_ref().map_or_else(String::new, |column| format!(", column {column}"));
-        format!("line {} of {}{column}", self.line, self.file)
-    }
-}
-
-/// The places of the program's own text data that hold the offending value.
-pub fn origin(found: &Found, ground: &Ground) -> Vec<Origin> {
-    let offence = found.failure.as_ref().and_then(|failure| failure.offence.as_ref());
-    let Some(value) = offence.and_then(|offence| offence.value.as_deref()) else { return Vec::new() };
-    let mut places = Vec::new();
-    for opened in &found.opened {
-        let path = ground.invocation.project.join(&opened.path);
-        let readable = opened.project
-            && !opened.path.ends_with(".py")
-            && fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= LARGEST);
-        if !readable {
-            continue;
-        }
-        let Ok(text) = fs::read_to_string(&path) else { continue };
-        search(&opened.path, &text, value, &mut places);
-    }
-    places
-}
-
-fn search(file: &str, text: &str, value: &str, places: &mut Vec<Origin>) {
-    let separator = match file.rsplit('.').next() {
-        Some("csv") => Some(','),
-        Some("tsv") => Some('\t'),
-        _ => None,
-    };
-    let header: Vec<&str> = match separator {
-        Some(separator) => text.lines().next().unwrap_or_default().split(separator).collect(),
-        None => Vec::new(),
-    };
-    for (number, line) in text.lines().enumerate() {
-        let mut hit = |column: Option<String>| places.push(Origin { file: file.to_owned(), line: number + 1, column });
-        match separator {
-            Some(separator) => {
-                for (at, cell) in line.split(separator).enumerate() {
-                    if cell.trim().trim_matches('"') == value {
-                        hit(header.get(at).map(|name| name.trim().to_owned()));
-                    }
-                }
-            }
-            None => {
-                let words = line.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '.');
-                if words.into_iter().any(|word| word == value) {
-                    hit(None);
-                }
-            }
-        }
-    }
+/// Where the offending value comes from, as far as it could be followed.
+pub fn origin(found: &Found, ground: &Ground) -> Option<Origin> {
+    explain::origin(found, &ground.invocation.project)
 }
 
 /// The text of the failing statement in the original, its first line.
@@ -159,24 +87,4 @@ pub(super) fn is_users_own(found: &Found) -> bool {
 
 fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first).trim().trim_end_matches('.')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_found_in_its_cell_and_not_inside_other_numbers() {
-        let mut places = Vec::new();
-        search("labels.csv", "path,label\na.png,1\nb10.png,10\nc.png,110\n", "10", &mut places);
-        assert_eq!(places, vec![Origin { file: "labels.csv".into(), line: 3, column: Some("label".into()) }]);
-        assert_eq!(places[0].in_words(), "line 3 of labels.csv, column label");
-    }
-
-    #[test]
-    fn a_value_is_found_as_a_word_of_json_lines() {
-        let mut places = Vec::new();
-        search("edges.jsonl", "{\"a\": 1}\n{\"a\": 12, \"b\": -12}\n{\"a\": 123}\n", "12", &mut places);
-        assert_eq!(places.iter().map(|place| place.line).collect::<Vec<_>>(), vec![2]);
-    }
 }

@@ -49,6 +49,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Find the commit, package version, setting, sample, step or launch that makes the difference
     Bisect(BisectArgs),
+    /// Say in words what failed and why: from a log, standard input, a case or a bundle
+    Explain(ExplainArgs),
     /// Run the repro of a bundle again and say whether it still dies the same way
     Replay(ReplayArgs),
     /// List the built-in strategies, or print one
@@ -130,6 +132,26 @@ pub struct CheckArgs {
     #[arg(value_name = "CRASH.YAML", value_hint = ValueHint::FilePath)]
     pub case: PathBuf,
     /// How trials are run
+    #[command(flatten)]
+    pub running: RunningArgs,
+    /// What is shown
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `reduce explain`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ExplainArgs {
+    /// Logs, or - for standard input, or the folder of a launcher's logs
+    #[arg(value_name = "LOG|-|CRASH.YAML|BUNDLE", required = true, num_args = 1.., value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+    /// Print only the lines that would have caught the failure in your own code
+    #[arg(long)]
+    pub guard: bool,
+    /// Look for the smallest edit of the repro that passes, by a few more runs of it
+    #[arg(long, conflicts_with = "guard")]
+    pub twin: bool,
+    /// How the runs of a case are made
     #[command(flatten)]
     pub running: RunningArgs,
     /// What is shown

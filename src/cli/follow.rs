@@ -106,6 +106,7 @@ fn run(spec: PoolSpec) -> Result<Outcome, GroundError> {
         mode: Mode::Fork,
         pins: Pins::NONE,
         observe: Observe::default(),
+        watch: None,
         timeout: PATIENCE,
         variation: Variation::default(),
     };

@@ -5,6 +5,7 @@
 
 pub mod args;
 mod bisect;
+mod explain;
 mod follow;
 mod ground;
 mod init;

@@ -92,6 +92,11 @@ impl Progress {
                     self.line(&format!("  {runs:>4} {:<28} {:<10} {what} {detail}", self.phase, verdict.name()));
                 }
             }
+            Happening::Repro { text, how, size, runs } => {
+                self.runs = *runs;
+                self.line(&format!("{runs:>4} runs  a first repro of {} statements: {how}", size.0));
+                text.lines().filter(|line| !line.is_empty()).for_each(|line| self.line(&format!("    {line}")));
+            }
             Happening::Win { statements, tokens, phase, pass, runs } => {
                 self.sizes = Some([*statements, *tokens]);
                 self.last_win = Instant::now();
@@ -169,6 +174,9 @@ impl Progress {
             }),
             Happening::Trial { phase, pass, what, verdict, runs } => json!({
                 "event": "trial", "at": at, "phase": phase, "pass": pass, "what": what, "verdict": verdict, "runs": runs,
+            }),
+            Happening::Repro { text, how, size, runs } => json!({
+                "event": "repro", "at": at, "text": text, "how": how, "statements": size.0, "tokens": size.1, "runs": runs,
             }),
             Happening::Win { statements, tokens, phase, pass, runs } => json!({
                 "event": "win", "at": at, "phase": phase, "pass": pass, "runs": runs,

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::args::{MatchLevel, ReplayArgs, RunningArgs};
+use super::args::{MatchLevel, OutputArgs, ReplayArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, print};
 use super::run::{code_of, default_plan, fail, options, refuse, style};
 use crate::case::{self, Device};
+use crate::evidence::Ground;
 use crate::exit::ExitCode;
 use crate::job::{self, JobError};
 use crate::signature::{Match, Signature};
@@ -20,26 +21,14 @@ pub(super) fn run(args: &ReplayArgs) -> ExitCode {
         Ok(found) => found,
         Err(code) => return code,
     };
-    let text = |path: &str| report.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let bundle = fs::canonicalize(&args.bundle).unwrap_or_else(|_| args.bundle.clone());
-    let alone = bundle.join("repro.py").is_file();
-    let (folder, yaml) = if alone {
-        (bundle, "command: python repro.py\n".to_owned())
-    } else {
-        (bundle.join("source"), source_case(&report))
-    };
-    let recorded = if text("/device") == "cuda" { Device::Cuda } else { Device::Emulated };
+    let alone = args.bundle.join("repro.py").is_file();
     let running = RunningArgs {
-        device: Some(args.device.unwrap_or(recorded)),
+        device: args.device,
         timeout: args.timeout,
         unsafe_no_sandbox: args.unsafe_no_sandbox,
         ..RunningArgs::default()
     };
-    let ground = case::parse(&yaml, "the bundle's command", &folder).map_err(GroundError::from).and_then(|mut case| {
-        running.apply(&mut case);
-        ground::stand_on(case, &running, args.output.quiet || args.output.json)
-    });
-    let ground = match ground {
+    let ground = match open(&args.bundle, &report, &running, &args.output) {
         Ok(ground) => ground,
         Err(error) => return refuse(&error),
     };
@@ -65,6 +54,26 @@ pub(super) fn run(args: &ReplayArgs) -> ExitCode {
         }
         Err(error) => fail(&error.to_string(), &error.hints(), code_of(&error)),
     }
+}
+
+/// What `repro.py` of a bundle stands on, or `source/` where there is none: the device is that of the bundle unless typed.
+pub(super) fn open(
+    bundle: &Path,
+    report: &Value,
+    running: &RunningArgs,
+    output: &OutputArgs,
+) -> Result<Ground, GroundError> {
+    let bundle = fs::canonicalize(bundle).unwrap_or_else(|_| bundle.to_owned());
+    let (folder, yaml) = if bundle.join("repro.py").is_file() {
+        (bundle, "command: python repro.py\n".to_owned())
+    } else {
+        (bundle.join("source"), source_case(report))
+    };
+    let recorded = if report["device"] == "cuda" { Device::Cuda } else { Device::Emulated };
+    let running = RunningArgs { device: Some(running.device.unwrap_or(recorded)), ..running.clone() };
+    let mut case = case::parse(&yaml, "the bundle's command", &folder)?;
+    running.apply(&mut case);
+    ground::stand_on(case, &running, output.quiet || output.json)
 }
 
 /// The case of `source/`: the program that was run, in the environment and with the pins of its confirmation.

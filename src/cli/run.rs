@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::args::{self, Args, CheckArgs, Command, OutputArgs, ReduceArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, Style, print, say};
-use super::{bisect, init, replay, screen};
+use super::{bisect, explain, init, replay, screen};
 use crate::bisect::axis::AxisError;
 use crate::bundle::Outcome;
+use crate::bundle::secrets::Private;
 use crate::case::schema;
 use crate::evidence::Ground;
 use crate::exit::ExitCode;
@@ -35,6 +36,7 @@ pub fn main() -> ExitCode {
         Some(Command::Check(check)) => run_check(&check),
         Some(Command::Init(args)) => init::run(&args),
         Some(Command::Bisect(args)) => bisect::run(&args),
+        Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Strategies(args)) => strategies(args.name.as_deref()),
         Some(Command::Schema) => {
@@ -210,8 +212,30 @@ pub(super) fn options(running: &RunningArgs, plan: Arc<Plan>) -> Options {
         limit_time: None,
         limit_runs: None,
         sandbox: !running.unsafe_no_sandbox,
+        private: private(),
         plan,
         interrupted: interrupt_flag(),
+    }
+}
+
+/// What is known of this machine, and must not leave it in a bundle.
+fn private() -> Private {
+    let named = |name: &str| {
+        let name = name.to_uppercase();
+        ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY"]
+            .iter()
+            .any(|part| name.contains(part))
+    };
+    let texts =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    // A path or a number is no secret.
+    let values =
+        texts.filter(|(name, value)| named(name) && value.len() >= 8 && !value.contains('/')).map(|(_, value)| value);
+    Private {
+        user: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok(),
+        host: nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()),
+        home: std::env::var("HOME").ok(),
+        values: values.collect(),
     }
 }
 

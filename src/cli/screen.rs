@@ -25,11 +25,12 @@ pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
             }
         }
         Some(repro) => print(&format!("    repro.py: {} lines", repro.lines().count())),
-        None if !untried.is_empty() => {
-            print("one run takes too long for a search; source/ is the program as it was given");
-            untried.iter().for_each(|what| print(&format!("not tried: {what}")));
-        }
-        None => print("    no single file keeps the failure; see source/ and run.sh"),
+        None if untried.is_empty() => print("    no single file keeps the failure; see source/ and run.sh"),
+        None => {}
+    }
+    if !untried.is_empty() {
+        print("one run takes too long for a search; source/ is the program as it was given");
+        untried.iter().for_each(|what| print(&format!("not tried: {what}")));
     }
     print("");
     let number = |path: &str| report.pointer(path).and_then(Value::as_u64).unwrap_or_default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Case, Invocation};
 use crate::environment::Python;
 use crate::signature::Signature;
-use crate::trial::{Device, Failure, Frame, Mode, Note, Opened, Pins, Trace};
+use crate::trial::{Device, Failure, Frame, Mode, Note, Opened, Pins, Trace, ValuePath};
 
 /// What a run stands on: the case, its command understood, the interpreter and the device.
 #[derive(Clone, Debug)]
@@ -49,6 +49,9 @@ pub struct Found {
     pub trace: Trace,
     /// Time for one trial in seconds.
     pub timeout: f64,
+    /// The path of the offending value, where it could be followed.
+    #[serde(default)]
+    pub path: Option<ValuePath>,
     /// Seconds of the run as given, the pinned and the traced run.
     pub seconds: [f64; 3],
     /// What the harness noticed.

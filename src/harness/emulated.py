@@ -7,8 +7,8 @@ This file must not know any single operator: moves and factories are in emulated
 
 import os
 
-from . import emulated_asserts, emulated_cuda, emulated_findings, emulated_moves, emulated_patches
-from . import emulated_rules, emulated_state, emulated_views
+from . import emulated_asserts, emulated_backward, emulated_cuda, emulated_elsewhere, emulated_findings
+from . import emulated_launch, emulated_moves, emulated_patches, emulated_rules, emulated_state, emulated_views
 from . import witness as witness_module
 from .emulated_state import TAG, NotEmulated
 
@@ -27,20 +27,22 @@ def install(spec, catalog, report):
         return None
     del catalog     # the kernel tables of emulated_asserts say more than the catalogue does
     count = emulated_state.visible_devices(os.environ, (spec or {}).get("cuda_devices"))
-    state = emulated_state.State(torch, report, count, emulated_state.blocking_launches(os.environ))
+    state = emulated_state.State(torch, report, count)
     setattr(torch.Tensor, TAG, None)
     witness_module.emulating = True
-    if "OMP_NUM_THREADS" not in os.environ:
+    if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() != 1:    # to set it costs 10 ms before 2.0
         torch.set_num_threads(1)    # trials run side by side; threads that wait for a core cost ten times the work
-    state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True))
+    recording = bool((spec or {}).get("trace"))
+    state.mode = _mode(state, TorchFunctionMode, witness_module.Recorder(torch, report, True), recording)
     emulated_cuda.install(state)
     emulated_patches.install(state)
+    emulated_elsewhere.install(state)
     state.mode.__enter__()
     witness_module.every_thread(state.mode)
     return state
 
 
-def _mode(state, TorchFunctionMode, recorder):
+def _mode(state, TorchFunctionMode, recorder, recording):
     torch = state.torch
     Tensor = torch.Tensor
     Parameter = torch.nn.Parameter
@@ -48,6 +50,9 @@ def _mode(state, TorchFunctionMode, recorder):
     plain = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, slice, type(Ellipsis),
                        torch.Size, torch.memory_format, torch.layout))
     local = state.local
+    launches = emulated_launch.Launches(state)
+    used = state.used.add
+    state.recorder = recorder
 
     def look(value):
         """Tag of a tensor in a value: the first on cuda, else None."""
@@ -109,8 +114,8 @@ def _mode(state, TorchFunctionMode, recorder):
                     mixed = True
         if tag is None:
             return func(*args, **kwargs)
-        if state.dead is not None and not quiet:
-            raise sticky(func, args, kwargs)
+        if state.dead is not None and not quiet and not launches.goes_on(func):
+            raise launches.error(func)
         if mixing and local.backward is None:
             for tensor in found:
                 if tensor._reduce_device != tag and (mixed or tensor._reduce_device is None) and tensor.dim():
@@ -119,6 +124,7 @@ def _mode(state, TorchFunctionMode, recorder):
             result = func(*args, **kwargs)
         except Exception as error:
             result = failed(func, args, kwargs, tag, error)
+        used(func)
         kind = type(result)
         if kind is Tensor:
             result._reduce_device = tag
@@ -126,14 +132,9 @@ def _mode(state, TorchFunctionMode, recorder):
             mark(result, tag)
         return result
 
-    def sticky(func, args, kwargs):
-        error = state.error_class()(state.dead)
-        recorder.later(error)
-        return error
-
     def failed(func, args, kwargs, tag, error):
         """A call on cuda tensors raised on the CPU: answers a result, or raises what CUDA raises."""
-        if isinstance(error, NotEmulated) or state.dead is not None:
+        if isinstance(error, NotEmulated) or (state.dead is not None and not state.held):
             raise error
         text = str(error)
         if _HALF in text:
@@ -156,13 +157,29 @@ def _mode(state, TorchFunctionMode, recorder):
             if finding.silent is not None:
                 return finding.silent()
             raise error
-        raise assertion(line, func, args, kwargs, call, finding) from None
+        return assertion(line, func, args, kwargs, call, finding)
 
     def assertion(line, func, args, kwargs, call, finding):
-        emulated_asserts.write([line])
-        error = state.kill()
-        recorder.record(error, func, args, kwargs, call.text, finding.offence)
-        return error
+        """The kernel asserts: raises, or answers what a launch that nobody waits for leaves behind."""
+        first = not state.held
+        if first:
+            aten = emulated_findings.aten(torch, call, finding) if recording else None
+            emulated_asserts.write([line])
+            error = state.kill()
+            # noted before the call goes on, which may write to an argument
+            recorder.hold(func, args, kwargs, call.text, finding.offence, aten)
+        if not state.blocking and not launches.raises_at_once(call):
+            try:
+                result = emulated_launch.left_behind(call)
+            except Exception:
+                pass        # what cannot be continued is raised at once
+            else:
+                state.held = True
+                return result
+        if not first:
+            raise state.sticky() from None
+        recorder.surfaced(error)
+        raise error from None
 
     lookup, unknown, view = handlers.get, object(), emulated_views.VIEW
 
@@ -201,6 +218,7 @@ def _mode(state, TorchFunctionMode, recorder):
                 result = func(*args, **kwargs)
             except Exception as error:
                 result = failed(func, args, kwargs, tag, error)
+            used(func)
             if type(result) is Tensor:
                 result._reduce_device = tag
                 return result
@@ -216,13 +234,38 @@ def _mode(state, TorchFunctionMode, recorder):
                 finding = rule(call)
                 if finding is not None:
                     line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
-                    raise assertion(line, func, args, kwargs, call, finding)
+                    return state.mark(assertion(line, func, args, kwargs, call, finding), tag)
             return generic(func, args, kwargs)
         return handle
 
-    for name, rule in emulated_rules.UNCHECKED.items():
-        handlers[getattr(torch.nn.functional, name)] = checked(rule)
-    state.look, state.mark, state.generic, state.recorder = look, mark, generic, recorder
+    def watched(question):
+        """Handler of a call whose backward pass CUDA checks and the CPU does not."""
+        def handle(func, args, kwargs):
+            result = generic(func, args, kwargs)
+            ask = question(args, kwargs)
+            if ask is not None and result.requires_grad and getattr(result, TAG) is not None:
+                result.register_hook(lambda gradient: answer(ask))
+            return result
+
+        def answer(ask):
+            finding = ask() if state.dead is None else None
+            if finding is not None:
+                func = Tensor.backward
+                call = emulated_findings.Call(torch, state.version, func, "torch.Tensor.backward", (), {}, None)
+                line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
+                assertion(line, func, (), {}, call, finding)
+        return handle
+
+    def handle_by(names, make):
+        for name, rule in names.items():
+            for owner in (torch.nn.functional, torch, Tensor):
+                func = getattr(owner, name, None)
+                if func is not None:
+                    handlers[func] = make(rule)
+
+    handle_by(emulated_rules.UNCHECKED, checked)
+    handle_by(emulated_backward.WATCHED, watched)
+    state.look, state.mark, state.generic = look, mark, generic
     state.failed = failed
     emulated_views.build(state, generic, handlers)
     emulated_moves.build(state, look, mark, handlers)

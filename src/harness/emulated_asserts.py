@@ -20,6 +20,7 @@ _FILL = 'idx >= -self_dim_size && idx < self_dim_size && "index out of bounds"'
 _VEC = 'ind >=0 && ind < ind_dim_size && "vectorized gather kernel index out of bounds"'
 _POIS = 'lambda >= 0 && "invalid Poisson rate, expected rate to be non-negative"'
 _MARG = 'target_k >= 0 && target_k < dim && "target index is out of bounds"'
+_SELECT = 'idx >= -size && idx < size && "index_select(): index out of bounds"'
 _ROWS = "input[emb] < numRows"
 _PUT = '-sizes[i] <= index && index < sizes[i] && "index out of bounds"'
 _PUT_OLD = 'index >= -sizes[i] && index < sizes[i] && "index out of bounds"'
@@ -32,6 +33,8 @@ KERNELS = {
     "nll_image_none": ("NLLLoss2d.cu", "nll_loss2d_forward_no_reduce_kernel", None, (73, _CUR), (73, _CUR)),
     "nll_1d_back": ("Loss.cu", "nll_loss_backward_reduce_cuda_kernel_1d", (433, _T), (441, _T), (434, _T)),
     "nll_2d_back": ("Loss.cu", "nll_loss_backward_reduce_cuda_kernel_2d", (457, _T), (470, _T), (463, _T)),
+    "nll_none_back": ("Loss.cu", "nll_loss_backward_no_reduce_cuda_kernel", (414, _CUR), (422, _CUR), (415, _CUR)),
+    "nll_image_back": ("NLLLoss2d.cu", "nll_loss2d_backward_kernel", (193, _T), (195, _T), (195, _T)),
     "bce_input": ("Loss.cu", _OP, (92, "input_val >= zero && input_val <= one"),
                   (94, "input_val >= zero && input_val <= one"), (90, "input_val >= zero && input_val <= one")),
     "bce_target": ("Loss.cu", _OP, None, (95, "target_val >= zero && target_val <= one"),
@@ -41,6 +44,9 @@ KERNELS = {
                      (1369, "srcIndex < srcSelectDimSize"), (1515, "srcIndex < srcSelectDimSize")),
     "select_large": ("Indexing.cu", "indexSelectLargeIndex", (1141, "srcIndex < srcSelectDimSize"),
                      (1422, "srcIndex < srcSelectDimSize"), (1568, "srcIndex < srcSelectDimSize")),
+    "sparse_select": ("Indexing.cu", _OP, (1535, _SELECT), (1819, _SELECT), (1965, _SELECT)),
+    "sparse_invariant": ("sparse/ValidateCompressedIndicesCommon.h", "_assert", (43, "cond && message"),
+                         (44, "cond && message"), (44, "cond && message")),
     "vectorized": ("IndexKernelUtils.cu", "vectorized_gather_kernel", None, None, (16, _VEC)),
     "gather": ("ScatterGatherKernel.cu", _OP, (144, _IDX), (144, _IDX), (163, _SG)),
     "scatter_fill": ("ScatterGatherKernel.cu", _OP, (365, _IDX), (365, _IDX), (409, _IDX)),
@@ -83,6 +89,10 @@ KERNELS = {
                   (70, "index >= 0 && index < outputImageSize"),
                   (69, "index >= 0 && index < outputImageSize"),
                   (69, "index >= 0 && index < outputImageSize")),
+    "fractional_2d": ("FractionalMaxPool2d.cu", "fractional_max_pool2d_backward_out_cuda_frame", None,
+                      (123, "inputH < gradInput.size(2)"), (123, "inputH < gradInput.size(2)")),
+    "fractional_3d": ("FractionalMaxPool3d.cu", "fractional_max_pool3d_backward_out_frame", None,
+                      (146, "inputT < gradInput.size(2)"), (146, "inputT < gradInput.size(2)")),
     "poisson": ("Distributions.cu", _OP, (50, _POIS), (50, _POIS), (50, _POIS)),
     "repeat": ("Repeat.cu", "compute_cuda_kernel", (28, "repeat >= 0"), (28, "repeat >= 0"), (28, "repeat >= 0")),
     "repeat_size": ("Repeat.cu", "compute_cuda_kernel", (20, "result_size == cumsum_ptr[size - 1]"),
@@ -116,8 +126,9 @@ def line(kernel, version, block=0, thread=0, message=None, condition=None):
     if message is not None and version >= (2, 0):
         text = message
     root = "/pytorch/aten" if version >= (2, 6) else "../aten"
-    return "%s/src/ATen/native/cuda/%s:%d: %s: block: [%s], thread: [%s] Assertion `%s` failed." % (
-        root, row[0], number, row[1], _three(block), _three(thread), text)
+    folder = "" if "/" in row[0] else "cuda/"
+    return "%s/src/ATen/native/%s%s:%d: %s: block: [%s], thread: [%s] Assertion `%s` failed." % (
+        root, folder, row[0], number, row[1], _three(block), _three(thread), text)
 
 
 def _three(x):

@@ -4,28 +4,24 @@ Invariant: nothing here changes a random number: all devices draw from the CPU's
 gives the values that it gives on the CPU.  What cannot be had (graphs, compiled kernels) raises NotEmulated.
 """
 
-import collections
 import sys
 import time
 import types
 
+from . import emulated_memory
 from .emulated_state import FOREIGN, TAG
 
 NAME = "NVIDIA H200"
-MEMORY = 150109880320
 _LEGACY = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
            "ByteTensor": "uint8", "CharTensor": "int8", "ShortTensor": "int16", "IntTensor": "int32",
            "LongTensor": "int64", "BoolTensor": "bool"}
-_ZERO = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached",
-         "max_memory_cached", "memory_usage", "utilization", "temperature", "power_draw", "clock_rate",
-         "device_memory_used", "get_sync_debug_mode", "host_memory_stats")
-_NOTHING = ("empty_cache", "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated",
-            "reset_max_memory_cached", "reset_accumulated_memory_stats", "set_per_process_memory_fraction",
-            "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
+_ZERO = ("memory_usage", "utilization", "temperature", "power_draw", "clock_rate", "get_sync_debug_mode",
+         "host_memory_stats")
+_NOTHING = ("ipc_collect", "reset_accumulated_memory_stats", "set_per_process_memory_fraction",
             "set_sync_debug_mode", "_lazy_call", "_sleep", "caching_allocator_delete", "_record_memory_history")
 _MISSING = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "_compile_kernel",
             "caching_allocator_alloc", "CUDAPluggableAllocator", "change_current_allocator", "MemPool",
-            "get_stream_from_external", "ExternalStream", "_graph_pool_handle")
+            "get_stream_from_external", "ExternalStream", "_graph_pool_handle", "current_blas_handle")
 
 
 def install(state):
@@ -61,8 +57,8 @@ def install(state):
 
     def properties(device=None):
         index_of(device)
-        return types.SimpleNamespace(
-            name=NAME, major=9, minor=0, total_memory=MEMORY, multi_processor_count=132, is_integrated=0,
+        return _Properties(
+            name=NAME, major=9, minor=0, total_memory=emulated_memory.TOTAL, multi_processor_count=132, is_integrated=0,
             is_multi_gpu_board=0, max_threads_per_multi_processor=2048, warp_size=32, regs_per_multiprocessor=65536,
             shared_memory_per_block=49152, shared_memory_per_block_optin=232448, L2_cache_size=62914560,
             shared_memory_per_multiprocessor=233472, gcnArchName=NAME,
@@ -83,18 +79,30 @@ def install(state):
             raise state.not_emulated("CUDA graphs" if "graph" in name.lower() else "torch.cuda." + name)
         return call
 
-    def empty_cache():
-        state.check()
+    # one generator for all: what seeds or restores that of a device does so for the CPU too
+    drawn = torch.default_generator
 
     def get_rng_state(device="cuda"):
-        return torch.get_rng_state()
+        return drawn.get_state()
 
     def get_rng_state_all():
-        return [torch.get_rng_state() for _ in range(state.count)]
+        return [drawn.get_state() for _ in range(state.count)]
 
-    def memory_stats(device=None):
-        return collections.defaultdict(int)
+    def set_rng_state(new_state, device="cuda"):
+        if new_state.numel() == drawn.get_state().numel():      # that of a real device is of another size
+            drawn.set_state(new_state.detach().clone())
 
+    def set_rng_state_all(new_states):
+        for new_state in new_states[:1]:
+            set_rng_state(new_state)
+
+    def manual_seed(seed):
+        drawn.manual_seed(int(seed))
+
+    def seed():
+        drawn.seed()
+
+    memory = state.memory = emulated_memory.Memory(state, index_of)
     for name in _ZERO:
         if hasattr(cuda, name):
             put(cuda, name, checked(0))
@@ -110,8 +118,14 @@ def install(state):
         "_lazy_init": init, "is_initialized": lambda: state.initialized,
         "get_device_name": lambda device=None: properties(device).name,
         "get_device_capability": lambda device=None: (properties(device).major, properties(device).minor),
-        "get_device_properties": properties, "synchronize": synchronize, "empty_cache": empty_cache,
-        "mem_get_info": lambda device=None: (MEMORY, MEMORY), "memory_stats": memory_stats,
+        "get_device_properties": properties, "synchronize": synchronize, "empty_cache": memory.free,
+        "mem_get_info": memory.info, "memory_stats": memory.stats, "memory_allocated": memory.allocated,
+        "max_memory_allocated": memory.peak, "memory_reserved": memory.reserved,
+        "max_memory_reserved": memory.reserved, "memory_cached": memory.reserved,
+        "max_memory_cached": memory.reserved, "device_memory_used": memory.reserved,
+        "reset_peak_memory_stats": memory.reset, "reset_max_memory_allocated": memory.reset,
+        "reset_max_memory_cached": memory.reset, "manual_seed": manual_seed, "manual_seed_all": manual_seed,
+        "seed": seed, "seed_all": seed, "set_rng_state": set_rng_state, "set_rng_state_all": set_rng_state_all,
         "memory_stats_as_nested_dict": lambda device=None: {}, "memory_snapshot": lambda *a, **k: [],
         "memory_summary": lambda *a, **k: "", "list_gpu_processes": lambda *a, **k: "",
         "get_rng_state": get_rng_state, "get_rng_state_all": get_rng_state_all,
@@ -123,7 +137,8 @@ def install(state):
         "default_generators": tuple(torch.default_generator for _ in range(state.count)),
     }
     for name, value in answers.items():
-        put(cuda, name, value)
+        if hasattr(cuda, name) or name != "device_memory_used":
+            put(cuda, name, value)
     cuda.device, cuda.device_of = _device_contexts(state, index_of)
     _streams(state, put, index_of)
     _nvtx(cuda)
@@ -140,6 +155,14 @@ def install(state):
     cudnn.is_acceptable = checked(False)
     cudnn.version = checked(91002 if state.version >= (2, 8) else 8500)
     _accelerator(state, index_of, synchronize)
+
+
+class _Properties(types.SimpleNamespace):
+    """What get_device_properties answers, with the text that it has there."""
+
+    def __repr__(self):
+        return "_CudaDeviceProperties(name='%s', major=%d, minor=%d, total_memory=%dMB, multi_processor_count=%d)" % (
+            self.name, self.major, self.minor, self.total_memory >> 20, self.multi_processor_count)
 
 
 def _device_contexts(state, index_of):
@@ -191,6 +214,9 @@ def _streams(state, put, index_of):
         def query(self):
             state.check()
             return True
+
+        def is_capturing(self):
+            return False
 
         def wait_stream(self, stream):
             return None
@@ -302,11 +328,10 @@ def _accelerator(state, index_of, synchronize):
         "set_device_index": lambda device: setattr(local, "current", index_of(device)),
         "set_device_idx": lambda device: setattr(local, "current", index_of(device)),
         "synchronize": synchronize, "current_stream": lambda device=None: state.stream(device),
-        "set_stream": lambda stream: None, "empty_cache": lambda: state.check(),
-        "memory_allocated": lambda device=None: 0, "max_memory_allocated": lambda device=None: 0,
-        "memory_reserved": lambda device=None: 0, "max_memory_reserved": lambda device=None: 0,
-        "memory_stats": lambda device=None: collections.defaultdict(int),
-        "reset_peak_memory_stats": lambda device=None: None,
+        "set_stream": lambda stream: None, "empty_cache": state.memory.free,
+        "memory_allocated": state.memory.allocated, "max_memory_allocated": state.memory.peak,
+        "memory_reserved": state.memory.reserved, "max_memory_reserved": state.memory.reserved,
+        "memory_stats": state.memory.stats, "reset_peak_memory_stats": state.memory.reset,
         "reset_accumulated_memory_stats": lambda device=None: None,
     }
     for name, value in answers.items():

@@ -51,6 +51,30 @@ class Call:
         return lambda: self.func(*args, **kwargs)
 
 
+# what the CPU refuses before any operator, and CUDA launches
+_ATEN = {"one_hot": "aten.scatter_.value", "nll_2d_back": "aten.nll_loss_backward.default",
+         "nll_1d_back": "aten.nll_loss_backward.default"}
+
+
+def aten(torch, call, finding):
+    """Name of the aten operator that failed: the call is made once more, and must fail with the same words.
+
+    A call that failed has done nothing, or to a device that is dead now; the random numbers are put back.
+    """
+    from .watch import dispatched
+    known = _ATEN.get(finding.kernel) or _ATEN.get(call.name.rsplit(".", 1)[-1])
+    if known or call.error is None or call.name.endswith("backward"):
+        return known
+    numbers = torch.get_rng_state()
+    try:
+        dispatched(lambda: call.func(*call.args, **call.kwargs))
+    except Exception as error:
+        return getattr(error, "_reduce_aten", None) if str(error) == call.text else None
+    finally:
+        torch.set_rng_state(numbers)
+    return None
+
+
 def offence(kind, value, limit, position, rows=None):
     """The offending value as outcome.json has it: value and limit as text, position a list.
 

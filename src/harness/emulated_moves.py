@@ -62,11 +62,11 @@ def build(state, look, mark, handlers):
 
     # ---- moves
 
-    def moved(tensor, target, change, keep):
+    def moved(tensor, target, change, keep, waits=True):
         """`change` keeps the device of its result apart from the old one's memory where the device differs."""
         source = tag_of(tensor)
         if source is not None or target is not None:
-            if source != target:
+            if source != target and (waits or not state.held or not getattr(tensor, "_reduce_pinned", False)):
                 state.check()
         result = change(source != target or keep)
         if result is tensor:
@@ -101,7 +101,7 @@ def build(state, look, mark, handlers):
             dtype = kwargs.pop("dtype", dtype) or tensor.dtype
         rest.extend([False] * (2 - len(rest)))
         copy = kwargs.pop("copy", rest[1])
-        kwargs.pop("non_blocking", None)
+        waits = not kwargs.pop("non_blocking", rest[0])
         if kwargs.get("memory_format") is None:
             kwargs.pop("memory_format", None)
         if tensor.device.type != "cpu":
@@ -109,7 +109,7 @@ def build(state, look, mark, handlers):
 
         def change(apart):
             return Tensor.to(tensor, dtype, False, bool(apart), **kwargs)
-        return moved(tensor, target, change, copy)
+        return moved(tensor, target, change, copy, waits)
 
     def cuda(func, args, kwargs):
         tensor = args[0]
@@ -119,7 +119,8 @@ def build(state, look, mark, handlers):
         target = state.use(state.local.current) if device is None else state.place(device)
         form = kwargs.get("memory_format")
         more = {} if form is None else {"memory_format": form}
-        return moved(tensor, target, lambda apart: Tensor.to(tensor, tensor.dtype, False, apart, **more), False)
+        waits = not kwargs.get("non_blocking", len(args) > 2 and args[2])
+        return moved(tensor, target, lambda apart: Tensor.to(tensor, tensor.dtype, False, apart, **more), False, waits)
 
     def cpu(func, args, kwargs):
         tensor = args[0]
@@ -202,7 +203,10 @@ def build(state, look, mark, handlers):
                 state.use(tag)
                 state.check()
                 apart = name in ("as_tensor", "asarray") and tag_of(data) != tag
-                result = func(*args, **kwargs)
+                try:
+                    result = func(*args, **kwargs)
+                except Exception as error:
+                    result = state.failed(func, args, kwargs, tag, error)
                 if apart:
                     result = result.clone()
                 setattr(result, TAG, tag)
@@ -244,7 +248,7 @@ def build(state, look, mark, handlers):
                 return func(*args, **kwargs)
         kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}
         if tag is not None:
-            state.check()
+            state.launch(func)
         result = func(*args, **kwargs)
         setattr(result, TAG, tag)
         return result
@@ -362,10 +366,11 @@ def build(state, look, mark, handlers):
     def reduce_ex(func, args, kwargs):
         tensor = args[0]
         tag = tag_of(tensor)
+        if tag is not None:
+            state.check()
         tensor.__dict__.pop(TAG, None)
         if tag is None:
             return func(*args, **kwargs)
-        state.check()
         try:
             result = func(*args, **kwargs)
         finally:
@@ -387,7 +392,9 @@ def build(state, look, mark, handlers):
     def copy_(func, args, kwargs):
         tag = tag_of(args[0])
         source = args[1] if len(args) > 1 else kwargs.get("src", kwargs.get("other"))
-        if tag is not None or tag_of(source) is not None:
+        if tag is not None and tag_of(source) is not None:
+            state.launch(func)
+        elif tag is not None or tag_of(source) is not None:
             state.check()
         return func(*args, **kwargs)
 
@@ -411,7 +418,7 @@ def build(state, look, mark, handlers):
 
     def unscale(func, args, kwargs):
         grads, found, inverse = args
-        state.check()
+        state.launch(func)
         for grad in grads:
             if not bool(torch.isfinite(grad).all()):
                 found.fill_(1.0)
@@ -419,7 +426,7 @@ def build(state, look, mark, handlers):
 
     def update_scale(func, args, kwargs):
         scale, growth, found, up, down, interval = args
-        state.check()
+        state.launch(func)
         if float(found):
             scale.mul_(down)
             growth.zero_()

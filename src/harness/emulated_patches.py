@@ -1,5 +1,5 @@
 """What a mode does not see: parameters, storages, files of tensors, autograd's callbacks, default devices,
-generators, compilers, data parallel, optimizers that choose their loop by device.
+generators, optimizers that choose their loop by device.
 
 Invariant: each patch leaves CPU use as it was.  Optimizers keep the loop that they use on the CPU, so that
 numbers are those of the CPU.  This file must not handle errors.
@@ -12,8 +12,8 @@ from .emulated_state import FOREIGN, TAG
 
 def install(state):
     """Applies every patch; each part stands alone."""
-    for part in (_parameters, _transforms, _storages, _files, _autograd, _default_device, _generators, _compilers,
-                 _parallel, _loops, _printing, _overrides, _getitem, _mode_stack):
+    for part in (_parameters, _transforms, _storages, _files, _autograd, _default_device, _generators, _loops,
+                 _printing, _overrides, _getitem, _mode_stack):
         part(state)
 
 
@@ -108,7 +108,11 @@ def _storages(state):
     def cpu(self):
         return copied(self, None)
 
+    def shared(self, *args, **kwargs):
+        raise state.not_emulated("CUDA memory shared between processes")
+
     setattr(cls, TAG, None)
+    cls._share_cuda_ = shared
     cls.device = property(device)
     cls.is_cuda = property(lambda self: getattr(self, TAG, None) is not None)
     cls.cuda, cls.cpu, cls.clone = cuda, cpu, clone
@@ -150,8 +154,8 @@ def _autograd(state):
     own = function.__dict__.get("apply")
 
     def apply(cls, *args, **kwargs):
-        result = own.__func__(cls, *args, **kwargs) if own is not None else \
-            super(function, cls).apply(*args, **kwargs)
+        bound = own.__get__(None, cls) if own is not None else super(function, cls).apply
+        result = bound(*args, **kwargs)
         tag = state.look(args)
         return result if tag is None else state.mark(result, tag)
 
@@ -185,7 +189,7 @@ def _autograd(state):
             before = local.backward
             tag = state.look(list(tensors))
             if tag is not None:
-                state.check()
+                state.launch("backward")
                 local.backward = tag
             stack = torch._C._len_torch_function_stack() if hasattr(torch._C, "_len_torch_function_stack") else 0
             try:
@@ -195,7 +199,7 @@ def _autograd(state):
                     with state.mode:
                         result = real.run_backward(tensors, *args, **kwargs)
             except Exception as error:
-                if tag is None or state.dead is not None:
+                if tag is None or (state.dead is not None and not state.held):
                     raise
                 return state.failed(torch.Tensor.backward, tuple(tensors), {}, tag, error)
             finally:
@@ -232,6 +236,8 @@ def _default_device(state):
         if name is None:
             name = kind.__module__ + "." + kind.__name__
         state.default = "current" if name.startswith("torch.cuda.") else None
+        if state.default is not None:
+            _legacy_constructor(state)
         real_type(name.replace("torch.cuda.", "torch.", 1))
 
     real_type = torch.set_default_tensor_type
@@ -275,6 +281,23 @@ def _default_device(state):
     context.__enter__, context.__exit__ = __enter__, __exit__
 
 
+def _legacy_constructor(state):
+    """torch.Tensor(...) follows the default type; no mode sees it."""
+    Tensor = state.torch.Tensor
+    if getattr(Tensor.__new__, "_reduce", False):
+        return
+    make = Tensor.__new__
+
+    def __new__(cls, *args, **kwargs):
+        result = make(cls, *args, **kwargs)
+        if cls is Tensor and state.default == "current" and isinstance(result, Tensor):
+            state.check()
+            setattr(result, TAG, state.use(state.local.current))
+        return result
+    __new__._reduce = True
+    Tensor.__new__ = __new__
+
+
 def _generators(state):
     torch = state.torch
     base = torch._C.Generator
@@ -305,72 +328,15 @@ def _generators(state):
     torch.Generator = Generator
 
 
-def _compilers(state):
-    torch = state.torch
-
-    def compile(model=None, **kwargs):
-        if model is None:
-            return lambda model: compile(model)
-        state.report.note("compile_is_eager")
-        return model
-
-    if hasattr(torch, "compile"):
-        torch.compile = compile
-        torch.nn.Module.compile = lambda self, *args, **kwargs: state.report.note("compile_is_eager")
-
-    def script(obj=None, *args, **kwargs):
-        state.report.note("script_is_eager")
-        return obj
-
-    def trace(func, *args, **kwargs):
-        state.report.note("script_is_eager")
-        return func
-
-    torch.jit.script, torch.jit.trace = script, trace
-
-
-def _parallel(state):
-    torch = state.torch
-
-    def to_device(value, device):
-        if isinstance(value, torch.Tensor):
-            return value.to(device)
-        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-            return type(value)(to_device(v, device) for v in value)
-        if isinstance(value, dict):
-            return {k: to_device(v, device) for k, v in value.items()}
-        return value
-
-    def forward(self, *inputs, **kwargs):
-        if not self.device_ids:
-            return self.module(*inputs, **kwargs)
-        device = torch.device("cuda", self.device_ids[0])
-        return self.module(*to_device(inputs, device), **to_device(kwargs, device))
-
-    torch.nn.DataParallel.forward = forward
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not hasattr(distributed, "init_process_group"):
-        return
-    real = distributed.init_process_group
-
-    def init_process_group(backend=None, *args, **kwargs):
-        kwargs.pop("device_id", None)
-        if backend is None or "nccl" in str(backend):
-            backend = "gloo"
-        return real(backend, *args, **kwargs)
-
-    distributed.init_process_group = init_process_group
-    distributed.is_nccl_available = lambda: True
-
-
 def _loops(state):
     """`foreach` and `fused` are chosen by device: a tensor on cuda would get loops with other roundings."""
     import torch.optim
     import torch.nn.utils.clip_grad as clip
-    for name, module in list(sys.modules.items()):
-        if name.startswith("torch.optim.") and module is not None:
-            if hasattr(module, "_default_to_fused_or_foreach"):
-                module._default_to_fused_or_foreach = lambda *args, **kwargs: (False, False)
+    # not by a walk through sys.modules: touching thousands of objects after a fork copies their pages
+    for kind in list(vars(state.torch.optim).values()):
+        module = sys.modules.get(kind.__module__) if isinstance(kind, type) else None
+        if hasattr(module, "_default_to_fused_or_foreach"):
+            module._default_to_fused_or_foreach = lambda *args, **kwargs: (False, False)
     foreach = sys.modules.get("torch.utils._foreach_utils")
     for module in (clip, foreach):
         if module is not None and hasattr(module, "_has_foreach_support"):

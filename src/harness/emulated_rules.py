@@ -7,13 +7,15 @@ This file must not print, raise the CUDA error or know about tags.
 
 import re
 
+from .emulated_backward import backward
 from .emulated_findings import Finding, elementwise, first, held, offence, outside, probability
 
 VALUE_ERROR = re.compile(
     r"out of (bounds|range|DATA bounds)|should be between 0 and 1|Class values must|probability tensor contains"
     r"|invalid multinomial|Expected p_in|invalid Poisson|repeats can not be negative|allocated size does not"
     r"|invalid max index|Number of elements of source|embedding_bag: Expected|Expected i < index_size"
-    r"|not in the valid range|enforce fail at embedding_lookup|segment_length >= 0")
+    r"|not in the valid range|enforce fail at embedding_lookup|segment_length >= 0|is not satisfied"
+    r"|INTERNAL ASSERT FAILED at .*FractionalMaxPool")
 
 
 # ---- losses
@@ -110,6 +112,9 @@ def embedding(call):
 def index_select(call):
     table, dim, index = call.arg(0, "input", "self"), call.arg(1, "dim"), call.arg(2, "index")
     dim %= max(table.dim(), 1)
+    if table.is_sparse:
+        found = outside(index, -table.shape[dim], table.shape[dim])
+        return None if found is None else Finding("sparse_select", found[1], **elementwise(found[0]))
     found = outside(index, 0, table.shape[dim] if table.dim() else 1)
     return None if found is None else pick(call, table, dim, index, found)
 
@@ -335,10 +340,15 @@ def poisson(call):
 def repeat_interleave(call):
     if call.kwargs.get("output_size") is None:
         return None                 # without output_size both devices check on the host
-    repeats = call.args[0] if len(call.args) == 1 else call.arg(1, "repeats")
-    total = int(repeats.sum())
+    alone = len(call.args) + len({"input", "self", "repeats"}.intersection(call.kwargs)) == 1
+    repeats = call.arg(0 if alone else 1, "repeats")
+    if not isinstance(repeats, call.torch.Tensor) or not repeats.numel():
+        return None
     if int(repeats.min()) < 0:
         return Finding("repeat", outside(repeats, 0, 2 ** 62)[1])
+    total = int(repeats.sum())
+    if total == call.kwargs["output_size"] or (repeats.numel() == 1 and not alone):
+        return None
     return Finding("repeat_size", offence("other", total, call.kwargs["output_size"], []))
 
 
@@ -365,19 +375,14 @@ def segment(call):
     return Finding("segment", found[1] if found else None)
 
 
-def backward(call):
-    """Only the text is left: the arguments belong to the forward call."""
-    found = re.search(r"Target (-?\d+) is out of bounds", call.text)
-    if found:
-        kind = "below" if found.group(1).startswith("-") else "above"
-        return Finding("nll_2d_back", offence(kind, found.group(1), None, []))
-    found = re.search(r"index (-?\d+) is out of bounds for dimension \d+ with size (\d+)", call.text)
-    if found:
-        kind = "below" if found.group(1).startswith("-") else "above"
-        return Finding("gather", offence(kind, found.group(1), found.group(2), []))
-    if "index out of range in self" in call.text:
-        return Finding("add_small", offence("other", "", None, []))
-    return None
+def sparse_invariant(call):
+    """Indices of a compressed sparse tensor: the kernel prints the names of its macro's arguments."""
+    what = None
+    found = re.search(r"0 <= (col|row)_indices < (ncols|nrows)", call.text)
+    size = call.arg(3, "size")
+    if found and size is not None:
+        what = outside(call.arg(1, found.group(1) + "_indices"), 0, size[-1 if found.group(1) == "col" else -2])
+    return Finding("sparse_invariant", what[1] if what else offence("other", "", None, []))
 
 
 RULES = {
@@ -393,11 +398,14 @@ RULES = {
     "poisson": poisson, "repeat_interleave": repeat_interleave, "_assert_async": assert_async,
     "max_unpool1d": max_unpool, "max_unpool2d": max_unpool, "max_unpool3d": max_unpool,
     "segment_reduce": segment, "backward": backward, "grad": backward,
+    "sparse_csr_tensor": sparse_invariant, "sparse_csc_tensor": sparse_invariant,
+    "sparse_bsr_tensor": sparse_invariant, "sparse_bsc_tensor": sparse_invariant,
+    "sparse_compressed_tensor": sparse_invariant,
 }
 
 
-# what CUDA checks and the CPU does not: run before the call
-UNCHECKED = {"embedding_bag": unsorted}
+# what CUDA checks and the CPU does not, or too late to survive it: asked before the call
+UNCHECKED = {"embedding_bag": unsorted, "repeat_interleave": repeat_interleave}
 
 
 def diagnose(call):

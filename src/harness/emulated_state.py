@@ -2,7 +2,7 @@
 
 Invariant: an int is the index of a cuda device and None is the CPU, everywhere in the emulation; the tag of
 a tensor is its attribute `_reduce_device`.  Once `dead` is set it is never unset: a CUDA context that saw an
-assert stays unusable.  This file must not touch tensor values and must not know any operator.
+assert stays unusable.  `held` says that the host has not been told yet.  This file must not touch tensor values and must not know any operator.
 """
 
 import os
@@ -53,14 +53,17 @@ class _Local(threading.local):
 class State:
     """One emulated machine with its cuda devices."""
 
-    def __init__(self, torch, report, count, blocking):
+    def __init__(self, torch, report, count):
         self.torch = torch
         self.report = report
         self.version = version_of(torch)
         self.count = count
-        self.blocking = blocking
+        self.blocking = blocking_launches(os.environ)
         self.default = None         # torch.set_default_device and set_default_tensor_type
         self.dead = None            # text of the sticky error, once the device saw an assert
+        self.held = False           # the device is dead, and no call has said so yet
+        self.used = set()           # torch functions that have launched a kernel: theirs are loaded
+        self.recorder = None        # the witness
         self.initialized = False
         self.bad_fork = False
         self.mode = None
@@ -113,7 +116,9 @@ class State:
                 raise RuntimeError("No CUDA GPUs are available")
             raise self.error("invalid device ordinal", "cudaErrorInvalidDevice",
                              "GPU device may be out of range, do you have enough GPUs?")
-        self.initialized = True
+        if not self.initialized:
+            self.initialized = True
+            self.blocking = blocking_launches(os.environ)   # CUDA reads it when it starts
         return index
 
     def device(self, index):
@@ -154,15 +159,35 @@ class State:
         self.dead = self.text("device-side assert triggered", "cudaErrorAssert")
         return self.error_class()(self.dead)
 
+    def sticky(self):
+        """The exception of a call on a dead device."""
+        error = self.error_class()(self.dead)
+        self.surface(error)
+        return error
+
+    def surface(self, error):
+        """The host learns of the failure, for the first time or again."""
+        if self.held:
+            self.held = False
+            self.recorder.surfaced(error)
+        else:
+            self.recorder.later(error)
+
     def check(self):
-        """Raises the sticky error when the device is dead."""
+        """A call that waits for the device: raises the sticky error when it is dead."""
         if self.dead is not None:
-            raise self.error_class()(self.dead)
+            raise self.sticky()
+
+    def launch(self, what):
+        """A call that waits for nothing: while a failure is held it goes on if it has run before."""
+        if self.dead is None:
+            self.used.add(what)
+        elif not (self.held and what in self.used):
+            raise self.sticky()
 
     def not_emulated(self, what):
         """Notes that the trial cannot be decided here; answers the error to raise."""
-        if not self.report.facts.get("not_emulated"):
-            self.report.facts["not_emulated"] = what
+        self.report.tell("not_emulated", what)
         return NotEmulated("%s is not emulated by the emulated CUDA device" % what)
 
 

@@ -117,6 +117,8 @@ def build(state, generic, handlers):
                 state.local.backward is None:
             raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, "
                                "cuda:%d and cpu!" % tag)
+        if state.held and any(t.dtype in (torch.bool, torch.uint8) for t in tensors):
+            state.check()           # a mask asks the device how many
         basic = not tensors and len(args) < 3 and not _has_list(key)
         return generic(func, args, kwargs, False, basic)
 

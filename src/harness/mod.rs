@@ -14,15 +14,22 @@ macro_rules! files {
 }
 
 const FILES: &[File] = files![
+    "arguments.py",
     "emulated.py",
     "emulated_asserts.py",
+    "emulated_backward.py",
     "emulated_cuda.py",
+    "emulated_elsewhere.py",
     "emulated_findings.py",
+    "emulated_launch.py",
+    "emulated_memory.py",
     "emulated_moves.py",
     "emulated_patches.py",
     "emulated_rules.py",
     "emulated_state.py",
     "emulated_views.py",
+    "follow.py",
+    "follow_path.py",
     "imports.py",
     "inventory.py",
     "kernel.py",
@@ -37,9 +44,11 @@ const FILES: &[File] = files![
     "serving.py",
     "settings.py",
     "steps.py",
+    "spawned.py",
     "supervisor.py",
     "tracer.py",
     "view.py",
+    "watch.py",
     "witness.py",
 ];
 

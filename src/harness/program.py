@@ -20,7 +20,7 @@ import traceback
 import types
 from importlib.machinery import SourceFileLoader
 
-from . import imports, inventory, landlock, outcome, pins, report
+from . import imports, inventory, landlock, outcome, pins, report, spawned
 
 _kept = []      # objects that must live as long as the process
 
@@ -29,6 +29,9 @@ def run(spec):
     """Runs the program and ends the process; in exec mode by the interpreter's own way out."""
     _prepare(spec)
     tracer = _start_tracer(spec)
+    if spec.get("follow"):
+        from . import follow
+        follow.install(spec)
     _expect_abort(spec, tracer)
     error = None
     try:
@@ -64,6 +67,7 @@ def _prepare(spec):
     root = spec["root"]
     workdir = os.getcwd()
     report.configure(root, workdir)
+    report.belong(os.getpid(), spec["scratch"])
     report.facts["view"] = spec["view"]
     tempfile.tempdir = None
     if "multiprocessing.process" in sys.modules:
@@ -89,7 +93,8 @@ def _prepare(spec):
     if spec.get("probe"):
         name, told = spec["probe"]
         importlib.import_module("_reduce." + name).install(spec, told, report)
-    imports.when_loaded("torch", lambda torch: _torch_loaded(spec, torch))
+    watch_for_torch(spec)
+    spawned.install(spec)
     _kept.append(sys.modules["__main__"])
     sys.modules["__main__"] = _main_module()
 
@@ -103,6 +108,11 @@ def _main_module():
     main.__builtins__ = builtins
     main.__annotations__ = {}
     return main
+
+
+def watch_for_torch(spec):
+    """Has the device, seeds and the witness put in place as soon as torch is there."""
+    imports.when_loaded("torch", lambda torch: _torch_loaded(spec, torch))
 
 
 def _torch_loaded(spec, torch):
@@ -171,6 +181,9 @@ def _start(spec):
     namespace["__loader__"] = SourceFileLoader("__main__", filename)
     namespace["__file__"] = filename
     namespace["__cached__"] = None
+    if spec.get("follow"):
+        from . import follow
+        text = follow.marked(text, filename)
     exec(compile(text, filename, "exec", dont_inherit=True), namespace)
 
 
@@ -248,16 +261,23 @@ def _write(spec, error, code, tracer):
         if facts["end"] == "exception":
             facts["exception"] = outcome.describe(error)
         if "_reduce.witness" in sys.modules:
+            report.collect("failure", "not_emulated")
             sys.modules["_reduce.witness"].finish(report, error)
         if spec["inventory"]:
             facts.update(inventory.collect(spec))
         facts.update(report.facts)
         if tracer is not None:
-            outcome.write(os.path.join(spec["scratch"], "trace.json"), tracer.result())
+            outcome.write(os.path.join(spec["scratch"], "trace.json"), tracer.result(_failing(facts)))
     except Exception as failed:
         report.note("harness", text="%s: %s" % (type(failed).__name__, failed))
         facts["notes"] = report.facts["notes"]
     outcome.write(os.path.join(spec["scratch"], "outcome.json"), facts)
+
+
+def _failing(facts):
+    """File and line of the failing call, where the witness saw it."""
+    frames = (facts["failure"] or {}).get("frames")
+    return (frames[-1]["file"], frames[-1]["line"]) if frames else None
 
 
 def _expect_abort(spec, tracer):

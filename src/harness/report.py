@@ -3,9 +3,11 @@
 Invariant: importing or using this module imports nothing but the standard library's smallest modules,
 and never raises into the program.  It must not judge: it only collects.
 
-`facts` is a plain dict; whoever knows something sets its key (`failure`, `not_emulated`, ...).
+`facts` is a plain dict; whoever knows something sets its key (`failure`, `not_emulated`, ...).  What another process
+of the program knows it leaves in the trial's folder by `tell`, where the program's own process finds it at its end.
 """
 
+import json
 import os
 import sys
 
@@ -15,6 +17,7 @@ early = None        # called with the error when the first failure is known: a d
 _project = None     # absolute path of the project, with a trailing separator
 _real = None        # the same with symbolic links resolved
 _workdir = None     # where the program started: relative file names of code objects are relative to it
+_owner = None       # the process that writes outcome.json, and the trial's folder
 _harness = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _known = {}         # absolute code file name -> relative path, or None
 _typed = {}         # the same for relative names, which depend on the folder
@@ -29,6 +32,49 @@ def configure(project, workdir):
     _project = project.rstrip(os.sep) + os.sep
     _real = os.path.realpath(project).rstrip(os.sep) + os.sep
     _workdir = workdir
+
+
+def belong(pid, folder):
+    """Says which process reports for the program, and where the others leave what they know."""
+    global _owner
+    _owner = (pid, folder)
+
+
+def owner():
+    """The process that reports for the program."""
+    return _owner[0]
+
+
+def tell(key, value):
+    """Sets a fact, wherever the program's code runs; the first is kept."""
+    if facts.get(key):
+        return
+    facts[key] = value
+    if _owner is None or os.getpid() == _owner[0]:
+        return
+    path = os.path.join(_owner[1], "told-%s.json" % key)
+    part = "%s.%d" % (path, os.getpid())
+    try:
+        with open(part, "w") as handle:
+            json.dump(value, handle, default=repr)
+        os.link(part, path)     # fails where another was first
+    except OSError:
+        pass
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+
+
+def collect(*keys):
+    """Takes in what other processes have told, where this one knows nothing itself."""
+    for key in keys:
+        if facts.get(key) or _owner is None:
+            continue
+        try:
+            with open(os.path.join(_owner[1], "told-%s.json" % key)) as handle:
+                facts[key] = json.load(handle)
+        except (OSError, ValueError):
+            continue
 
 
 def below(path):

@@ -138,7 +138,7 @@ class _Server:
         Their byte code is kept beside them, for exec mode: that folder is ours, and named by its content.
         """
         sys.dont_write_bytecode = False
-        for name in ("program", "outcome", "pins", "imports", "inventory", "witness", "tracer"):
+        for name in ("program", "outcome", "pins", "imports", "inventory", "witness", "watch", "tracer"):
             try:
                 importlib.import_module("_reduce." + name)
             except ImportError:
@@ -162,7 +162,7 @@ class _Server:
     def fork(self, order):
         """Starts one trial; returns its spec in the process that is to run the program."""
         spec = dict(self.hello, workdir=".", changed=[], removed=[], env={}, mode="fork", seed=None, num_workers=None,
-                    launch_blocking=False, witness=False, trace=False, inventory=False,
+                    launch_blocking=False, witness=False, watch=None, trace=False, inventory=False, follow=None,
                     max_output=supervisor.KEPT_OUTPUT)
         spec.update(order)
         spec["flags"] = subprocess._args_from_interpreter_flags() + ["-B"]

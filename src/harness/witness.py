@@ -9,36 +9,24 @@ import re
 import sys
 import threading
 
-from .emulated_state import TAG, NotEmulated
+from . import arguments
+from .arguments import holder
+from .emulated_state import NotEmulated
+from .watch import Watch, dispatched
 
 _CUDA_ERROR = re.compile(r"CUDA (driver )?error|CUBLAS_STATUS|CUDNN_STATUS|cuDNN error|Triton Error \[CUDA\]"
                          r"|device-side assert|illegal memory access|CUDA out of memory")
-_NAMES = {
-    "cross_entropy": "input target weight size_average ignore_index reduce reduction label_smoothing",
-    "nll_loss": "input target weight size_average ignore_index reduce reduction",
-    "binary_cross_entropy": "input target weight size_average reduce reduction",
-    "multi_margin_loss": "input target p margin weight size_average reduce reduction",
-    "embedding": "input weight padding_idx max_norm norm_type scale_grad_by_freq sparse",
-    "embedding_bag": "input weight offsets max_norm norm_type scale_grad_by_freq mode",
-    "one_hot": "input num_classes", "index_select": "input dim index", "gather": "input dim index",
-    "take_along_dim": "input indices dim", "multinomial": "input num_samples replacement",
-    "scatter": "self dim index src", "scatter_add": "self dim index src", "scatter_reduce": "self dim index src reduce",
-    "index_add": "self dim index source", "index_copy": "self dim index source", "index_fill": "self dim index value",
-    "index_put": "self indices values accumulate", "take": "input index", "put": "self index source accumulate",
-    "masked_scatter": "self mask source", "__getitem__": "self index", "__setitem__": "self index value",
-    "bernoulli": "input p", "poisson": "input", "repeat_interleave": "input repeats dim",
-    "_assert_async": "input assert_msg", "linear": "input weight bias", "max_unpool2d": "input indices kernel_size",
-    "backward": "self gradient retain_graph create_graph inputs",
-}
 
 # texts by which torch and others say that they wanted a real device
 BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found no NVIDIA driver",
           "from the 'CUDA' backend", "active drivers", "CUDA driver version is insufficient",
-          "module 'torch._C' has no attribute '_cuda", "CUDA_HOME environment variable is not set")
+          "module 'torch._C' has no attribute '_cuda",
+          "module 'torch._C' has no attribute '_nccl", "CUDAGuardImpl initialized with non-CUDA", "CUDA_HOME environment variable is not set")
 
 emulating = False   # whether this process has the emulated device
 batch = []      # index lists of the last batches that a DataLoader fetched in this process, latest last
-seen = None     # the first exception that was noted: run.py compares it with the last one
+seen = None     # the first exception that was noted: `finish` compares it with the last one
+_HELD = object()    # stands for it while no call has raised it yet
 
 
 def install(spec, report):
@@ -54,23 +42,29 @@ def install(spec, report):
         return None         # the emulated device's own mode is the witness
     recorder = Recorder(torch, report, device == "cpu")
     on_cpu = device == "cpu"
+    watch = Watch(torch, spec["watch"], recorder) if (spec or {}).get("watch") else None
+    recording = bool((spec or {}).get("trace"))     # the name of the aten operator is worth a mode of its own then
 
     class Witness(TorchFunctionMode):
         """Passes each call on, and notes the first that raises a CUDA error."""
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
+            ahead = None if watch is None else watch.before(func, args, kwargs)
             try:
-                return func(*args, **(kwargs or {}))
+                if ahead is None or not recording:
+                    return func(*args, **(kwargs or {}))
+                return dispatched(lambda: func(*args, **(kwargs or {})))
             except Exception as error:
                 if _CUDA_ERROR.search(str(error)):
-                    recorder.record(error, func, args, kwargs, None, None)
+                    recorder.record(error, func, args, kwargs, None, None, ahead)
                 elif on_cpu:
-                    recorder.on_cpu(error, func, args, kwargs)
+                    recorder.on_cpu(error, func, args, kwargs, ahead)
                 raise
 
     mode = Witness()
     mode.__enter__()
     every_thread(mode)
+    _in_backward(torch, mode)
     if not hasattr(torch, "compile"):
         _old_indexing(torch, mode)
     return mode
@@ -87,6 +81,25 @@ def every_thread(mode):
             start(self)
     with_mode._reduce = True
     threading.Thread._bootstrap_inner = with_mode
+
+
+def _in_backward(torch, mode):
+    """A mode is off while it handles a call, `backward` too: the Python functions that backward runs get it again."""
+    real = torch.autograd.Variable._execution_engine
+
+    class Engine:
+        """The autograd engine with the mode."""
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def run_backward(self, *args, **kwargs):
+            if torch._C._len_torch_function_stack():
+                return real.run_backward(*args, **kwargs)
+            with mode:
+                return real.run_backward(*args, **kwargs)
+
+    torch.autograd.Variable._execution_engine = Engine()
 
 
 def _old_indexing(torch, mode):
@@ -116,7 +129,7 @@ def finish(report, error):
         while at is not None and at not in chain:
             chain.append(at)
             at = at.__cause__ or at.__context__
-        failure["swallowed"] = not any(e is seen for e in chain)
+        failure["swallowed"] = seen is not _HELD and not any(e is seen for e in chain)
     if error is None or report.facts.get("not_emulated"):
         return
     try:
@@ -124,7 +137,7 @@ def finish(report, error):
     except Exception:
         return
     if isinstance(error, NotEmulated) or (emulating and any(words in text for words in BEYOND)):
-        report.facts["not_emulated"] = text.split("\n")[0][:200]
+        report.tell("not_emulated", text.split("\n")[0][:200])
 
 
 def remember_batches(torch):
@@ -187,7 +200,7 @@ def public_name(torch, func):
 
 
 class Recorder:
-    """Writes `facts["failure"]`; one a process."""
+    """Writes `facts["failure"]`; one a process.  `values`: the tensors lie in host memory and can be read at any time."""
 
     def __init__(self, torch, report, values):
         self.torch = torch
@@ -196,20 +209,38 @@ class Recorder:
         if values:
             remember_batches(torch)
 
-    def record(self, error, func, args, kwargs, cpu_text, offence):
-        """Notes the first failure; later ones are ignored."""
+    def name(self, func):
+        """Public name of a torch function."""
+        return public_name(self.torch, func)
+
+    def record(self, error, func, args, kwargs, cpu_text, offence, ahead=None):
+        """Notes the first failure; later ones are ignored.  `ahead`: what was seen of it before the launch."""
+        self._note(error, getattr(error, "_reduce_aten", None), func, args, kwargs, cpu_text, offence, ahead)
+
+    def hold(self, func, args, kwargs, cpu_text, offence, aten):
+        """Notes the first failure while no call has raised it: the launch does not block, or is still going on."""
+        self._note(_HELD, aten, func, args, kwargs, cpu_text, offence, None)
+
+    def _note(self, error, aten, func, args, kwargs, cpu_text, offence, ahead):
         global seen
         if self.report.facts.get("failure") and seen is not None:
             return
         seen = error
         try:
-            self.report.facts["failure"] = self._failure(func, args, kwargs or {}, cpu_text, offence)
+            failure = self._failure(func, args, kwargs or {}, cpu_text, offence, ahead)
+            failure["aten"] = aten
         except Exception as trouble:    # a note that cannot be made must not change the program
-            self.report.facts["failure"] = {"op": public_name(self.torch, func), "aten": None, "frames": [],
-                                            "args": [], "offence": None, "cpu_text": repr(trouble),
-                                            "swallowed": False}
-        if self.report.early is not None:
+            failure = {"op": public_name(self.torch, func), "aten": None, "frames": [], "args": [], "offence": None,
+                       "cpu_text": repr(trouble)[:200], "swallowed": False}
+        self.report.tell("failure", failure)
+        if self.report.early is not None and error is not _HELD:
             self.report.early(error)
+
+    def surfaced(self, error):
+        """The exception by which the program learns of a failure that was held."""
+        global seen
+        if seen is _HELD:
+            seen = error
 
     def later(self, error):
         """A later call on a dead device: the first failure had been swallowed."""
@@ -217,7 +248,7 @@ class Recorder:
         if failure:
             failure["swallowed"] = True
 
-    def on_cpu(self, error, func, args, kwargs):
+    def on_cpu(self, error, func, args, kwargs, ahead=None):
         """On the CPU a failure is an error that the GPU would report from the device."""
         from . import emulated_findings, emulated_rules, emulated_state
         version = emulated_state.version_of(self.torch)
@@ -225,24 +256,18 @@ class Recorder:
         call = emulated_findings.Call(self.torch, version, func, name, args, kwargs or {}, error)
         finding = emulated_rules.diagnose(call)
         if finding is not None and finding.host is None:
-            self.record(error, func, args, kwargs, str(error), finding.offence)
+            self.record(error, func, args, kwargs, str(error), finding.offence, ahead)
 
-    def _failure(self, func, args, kwargs, cpu_text, offence):
+    def _failure(self, func, args, kwargs, cpu_text, offence, ahead):
         name = public_name(self.torch, func)
-        leaf = name.rsplit(".", 1)[-1]
-        names = _NAMES.get(leaf) or _NAMES.get(leaf.rstrip("_")) or ""
-        names = names.split()
-        if name in ("torch.embedding", "torch.embedding_bag"):
-            names[:2] = ["weight", "input"]
-        if name.startswith("torch.Tensor.") and names:
-            names[0] = "self"
-        described = []
-        for at, value in enumerate(args):
-            described.append(self._describe(names[at] if at < len(names) else "arg%d" % at, value))
-        for key in sorted(kwargs):
-            described.append(self._describe(key, kwargs[key]))
+        described = None
+        if ahead is not None:
+            offence, described = ahead
+        if described is None:
+            described = self.describe(name, args, kwargs, self.values)
         if offence is not None:
             offence["sample"] = self._sample(offence, offence.pop("rows", None))
+            offence["argument"] = holder(described, offence)
         return {"op": name, "aten": None, "frames": self.report.project_frames(sys._getframe(2)),
                 "args": described, "offence": offence, "cpu_text": cpu_text, "swallowed": False}
 
@@ -257,33 +282,6 @@ class Recorder:
         index = latest[position[0]]
         return int(index) if hasattr(index, "__index__") or isinstance(index, int) else None
 
-    def _describe(self, name, value, depth=0):
-        Tensor = self.torch.Tensor
-        if isinstance(value, Tensor):
-            return self._tensor(name, value)
-        if isinstance(value, (list, tuple)) and depth < 2 and any(isinstance(v, Tensor) for v in value):
-            return {"name": name, "value": "[%s]" % ", ".join(
-                "T%s %s" % (list(v.shape), str(v.dtype)[6:]) if isinstance(v, Tensor) else repr(v)[:60]
-                for v in value[:8])}
-        try:
-            text = repr(value)
-        except Exception:
-            text = "<%s>" % type(value).__name__
-        return {"name": name, "value": text if len(text) <= 200 else text[:197] + "..."}
-
-    def _tensor(self, name, tensor):
-        tag = getattr(tensor, TAG, None)
-        said = {"name": name, "shape": list(tensor.shape), "dtype": str(tensor.dtype).replace("torch.", ""),
-                "device": str(tensor.device) if tag is None else "cuda:%d" % tag,
-                "stride": list(tensor.stride()) if tensor.layout == self.torch.strided else None,
-                "min": None, "max": None, "nan": None, "inf": None}
-        if self.values and tensor.device.type == "cpu" and tensor.numel() and not tensor.is_complex():
-            flat = tensor.detach()
-            if flat.is_floating_point():
-                flat = flat.double()
-                said["nan"] = int(self.torch.isnan(flat).sum())
-                said["inf"] = int(self.torch.isinf(flat).sum())
-                flat = flat[self.torch.isfinite(flat)]
-            if flat.numel():
-                said["min"], said["max"] = flat.min().item(), flat.max().item()
-        return said
+    def describe(self, name, args, kwargs, readable):
+        """The arguments of a call as outcome.json has them; `readable`: whether values can be read now."""
+        return arguments.describe(self.torch, name, args, kwargs, readable)

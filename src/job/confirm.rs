@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::error::JobError;
+use super::first::First;
 use super::session::{Session, program_spec};
-use crate::bundle::repro;
+use crate::bundle::repro::{self, Repro};
 use crate::bundle::{Confirmed, ConfirmedRepro};
 use crate::candidate::Candidate;
 use crate::evidence::Found;
@@ -17,14 +18,16 @@ use crate::search::reducer::Reducer;
 use crate::trial::{Mode, Observe, Outcome, Pins, Pool, ProgramSpec, Variation};
 use crate::verdict::{Target, Verdict};
 
-/// Cold runs of the reduced program.
+/// Phase of these runs in the ledger and the report.
+const PHASE: &str = "confirm";
+/// Cold runs of the reduced program, and of the program of the failing call.
 const RUNS: usize = 3;
 /// Time that confirmation may take beyond the limits of the run.
 const EXTRA_TIME: Duration = Duration::from_secs(600);
 /// Trials that confirmation may take beyond the limits of the run.
 const EXTRA_RUNS: u64 = 40;
 
-/// Runs `source/` and the single-file programs made from it, cold.
+/// Runs `source/` and the single-file program, cold.
 ///
 /// # Errors
 /// When a server or the ledger fails.
@@ -33,6 +36,7 @@ pub(super) fn run(
     found: &Found,
     target: &Target,
     reducer: &Reducer,
+    first: Option<First>,
 ) -> Result<Confirmed, JobError> {
     session.oracle.extend(EXTRA_TIME, EXTRA_RUNS);
     session.say("confirm", "cold runs of the final files");
@@ -41,9 +45,14 @@ pub(super) fn run(
     let spec = program_spec(&session.ground.invocation);
     let workdir = session.ground.invocation.workdir.clone();
     let pool = session.cold_pool(&out.join("source"), &workdir, spec)?;
-    let seen = cold_runs(session, pool, found, &candidate, reducer.size(), target, "source", RUNS)?;
+    let cold =
+        Cold { phase: PHASE, name: "source", pins: found.pins, timeout: found.timeout, observe: Observe::default() };
+    let seen = cold_runs(session, pool, &cold, &candidate, reducer.size(), target, RUNS)?;
     let mut confirmed = tally(&seen);
-    confirmed.repro = confirm_repro(session, found, target, reducer, &out)?;
+    confirmed.repro = match again(session, found, target, first)? {
+        Some(repro) => Some(repro),
+        None => confirm_joined(session, found, target, reducer, &out)?,
+    };
     Ok(confirmed)
 }
 
@@ -57,71 +66,144 @@ fn tally(seen: &[(Outcome, Verdict)]) -> Confirmed {
     }
 }
 
+/// Values and places may change in `repro.py`; class and operator may not.
+pub(super) fn loose(target: &Target) -> Target {
+    Target { chain: Vec::new(), offence: None, sample_counts: false, ..target.clone() }
+}
+
+/// The runs that the first repro still lacks; nothing where not all of them fail in the right way.
+pub(super) fn again(
+    session: &mut Session<'_>,
+    found: &Found,
+    target: &Target,
+    first: Option<First>,
+) -> Result<Option<ConfirmedRepro>, JobError> {
+    let Some(First { repro, how }) = first else { return Ok(None) };
+    let pool = alone(session, &repro)?;
+    let missing = RUNS - 1;
+    let hits = plain_runs(session, pool, found, &loose(target), &repro, missing)?;
+    let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
+    Ok((hits == missing).then_some(ConfirmedRepro { repro, how, runs: all, hits: all }))
+}
+
 /// Tries the forms of a single-file program, the most readable first; the first that fails in the right way is it.
-fn confirm_repro(
+fn confirm_joined(
     session: &mut Session<'_>,
     found: &Found,
     target: &Target,
     reducer: &Reducer,
     out: &Path,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
-    // Values and places may change in `repro.py`; class and operator may not.
-    let loose = Target { chain: Vec::new(), offence: None, sample_counts: false, ..target.clone() };
-    let spec = ProgramSpec { kind: "script".into(), target: "repro.py".into(), argv: Vec::new() };
-    for repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
-        let folder = tempfile::tempdir_in(session.scratch.path())
-            .map_err(|source| JobError::File { path: session.scratch.path().to_owned(), source })?;
-        repro::lay_out(folder.path(), &repro, "", &out.join("source"))?;
-        let pool = session.cold_pool(folder.path(), ".", spec.clone())?;
-        let candidate = Candidate::new(repro.tree());
-        let size = repro.size();
-        // Run plainly: without any pin.
-        let plain = Found { pins: Pins::NONE, ..found.clone() };
-        let first = cold_runs(session, pool, &plain, &candidate, size, &loose, "repro", 1)?;
-        let fails = |seen: &[(Outcome, Verdict)]| {
-            seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count()
-        };
-        if fails(&first) == 1 {
-            return Ok(Some(ConfirmedRepro { repro, runs: 1, hits: 1 }));
+    let loose = loose(target);
+    for mut repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
+        // What is confirmed is what the user gets: without secrets.
+        repro.text = session.secrets.clone().clean("repro.py", &repro.text);
+        let folder = laid_out(session, &repro, &out.join("source"))?;
+        let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
+        let how = "the reduced program, its files joined into one";
+        if plain_runs(session, pool, found, &loose, &repro, 1)? != 1 {
+            continue;
+        }
+        let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
+        let hits = 1 + plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
+        if hits == RUNS {
+            let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
+            return Ok(Some(ConfirmedRepro { repro, how, runs: all, hits: all }));
         }
     }
     Ok(None)
 }
 
-/// The process itself says that it failed.
-fn fails_plainly(outcome: &Outcome) -> bool {
-    !matches!(outcome.end, crate::trial::TrialEnd::Exited(0))
-}
-
-#[expect(clippy::too_many_arguments, reason = "one call in two places; a struct would only rename them")]
-fn cold_runs(
+/// Runs a single-file program without any pin and counts the runs that fail in the right way.
+fn plain_runs(
     session: &mut Session<'_>,
     pool: Pool,
     found: &Found,
+    target: &Target,
+    repro: &Repro,
+    runs: usize,
+) -> Result<usize, JobError> {
+    let cold =
+        Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout, observe: Observe::default() };
+    let candidate = Candidate::new(repro.tree());
+    let seen = cold_runs(session, pool, &cold, &candidate, repro.size(), target, runs)?;
+    Ok(seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count())
+}
+
+/// A server over a folder of its own that holds a program without data files; the folder goes with the session.
+pub(super) fn alone(session: &Session<'_>, repro: &Repro) -> Result<Pool, JobError> {
+    let folder = laid_out(session, repro, Path::new(""))?.keep();
+    session.cold_pool(&folder, ".", repro_spec())
+}
+
+fn laid_out(session: &Session<'_>, repro: &Repro, source: &Path) -> Result<tempfile::TempDir, JobError> {
+    let folder = tempfile::tempdir_in(session.scratch.path())
+        .map_err(|source| JobError::File { path: session.scratch.path().to_owned(), source })?;
+    repro::lay_out(folder.path(), repro, "", source)?;
+    Ok(folder)
+}
+
+pub(super) fn repro_spec() -> ProgramSpec {
+    ProgramSpec { kind: "script".into(), target: "repro.py".into(), argv: Vec::new() }
+}
+
+/// The process itself says that it failed.
+pub(super) fn fails_plainly(outcome: &Outcome) -> bool {
+    !matches!(outcome.end, crate::trial::TrialEnd::Exited(0))
+}
+
+/// How cold runs are made and recorded.
+pub(super) struct Cold {
+    /// Phase in the ledger.
+    pub(super) phase: &'static str,
+    /// What is run: `source` or `repro`.
+    pub(super) name: &'static str,
+    pub(super) pins: Pins,
+    /// Seconds of a forked trial.
+    pub(super) timeout: f64,
+    pub(super) observe: Observe,
+}
+
+impl Cold {
+    /// Name of the setting in the ledger.
+    pub(super) fn setting(&self) -> String {
+        format!("cold {}", self.name)
+    }
+}
+
+/// Runs a candidate cold, as often as asked; fewer results where a limit or the user ends the run.
+///
+/// # Errors
+/// When the server or the ledger fails.
+pub(super) fn cold_runs(
+    session: &mut Session<'_>,
+    pool: Pool,
+    cold: &Cold,
     candidate: &Candidate,
     size: (usize, usize),
     target: &Target,
-    name: &'static str,
     runs: usize,
 ) -> Result<Vec<(Outcome, Verdict)>, JobError> {
     let setting = Setting {
-        name: format!("cold {name}"),
+        name: cold.setting(),
         mode: Mode::Exec,
-        pins: Pins { ..found.pins },
-        timeout: session.cold_timeout(Duration::from_secs_f64(found.timeout)),
+        pins: cold.pins,
+        timeout: session.cold_timeout(Duration::from_secs_f64(cold.timeout)),
         variation: Variation::default(),
     };
+    let question = Question {
+        candidate: candidate.clone(),
+        size,
+        phase: cold.phase,
+        pass: cold.name.to_owned(),
+        what: String::new(),
+    };
     let look = Look {
-        question: Question {
-            candidate: candidate.clone(),
-            size,
-            phase: "confirm",
-            pass: name.to_owned(),
-            what: String::new(),
-        },
+        question,
         setting,
-        observe: Observe::default(),
+        observe: cold.observe.clone(),
         target: Some(target.clone()),
+        watch: None,
         in_place: true,
     };
     let looks = vec![look; runs];

@@ -6,13 +6,18 @@
 pub mod bisect;
 mod confirm;
 mod error;
+mod explain;
+mod first;
 mod keep;
 mod preflight;
 mod session;
 mod target;
+mod twin;
 
 pub use error::JobError;
+pub use explain::explain;
 pub use preflight::{describe, tail};
+pub use twin::{Failing, Sought, twin};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::bundle::secrets::Private;
 use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome, repro};
 use crate::evidence::{Found, Ground};
 use crate::ledger::{Ledger, LedgerError, Record};
@@ -27,10 +33,12 @@ use crate::oracle::{Setting, Stop};
 use crate::plan::Plan;
 use crate::search::drive::{self, Turn};
 use crate::search::reducer::{Certify, Reducer};
+use crate::search::traced;
 use crate::signature::Match;
 use crate::trial::{Mode, Observe, Pins, Variation};
 use crate::verdict::{self, Seen, Verdict};
 
+use self::first::First;
 use self::keep::Best;
 use self::session::{Observer, Session};
 
@@ -55,6 +63,8 @@ pub struct Options {
     pub limit_runs: Option<u64>,
     /// Whether trials are kept from writing elsewhere.
     pub sandbox: bool,
+    /// What is known of the user's machine, and must not leave it.
+    pub private: Private,
     /// The strategy.
     pub plan: Arc<Plan>,
     /// Set by Ctrl-C.
@@ -93,6 +103,17 @@ pub enum Happening<'a> {
         what: &'a str,
         /// The verdict.
         verdict: &'a Verdict,
+        /// Trials so far.
+        runs: u64,
+    },
+    /// The first program that fails in the right way is there: the failing call alone.
+    Repro {
+        /// Its text.
+        text: &'a str,
+        /// How it was made, in words.
+        how: &'a str,
+        /// Statements and tokens.
+        size: (usize, usize),
         /// Trials so far.
         runs: u64,
     },
@@ -210,14 +231,18 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
     let argv = session.ground.invocation.argv.clone();
     let reducer = Reducer::new(
         Arc::clone(&original),
-        target::observed(&original, found, &argv),
+        traced::observed(&original, &found.trace, &found.frames, &argv),
         repro::entry_of(&original, &session.ground.invocation),
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
     Best::new(out, session.ground.invocation.project.clone(), found).finish(&original, &reducer.best())?;
+    session.clean_source(out)?;
+    let target = target::aim(&original, found, session.level());
+    let first = first::find(session, found, &target)?;
+    let repro = confirm::again(session, found, &target, first)?;
     // The first run was a cold run of these very files.
-    let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro: None };
+    let confirmed = Confirmed { runs: 1, hits: 1, crash_log: found.log.clone(), repro };
     let contents = Contents {
         outcome: BundleOutcome::Limit,
         found,
@@ -228,7 +253,8 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
     };
-    Ok(bundle::write(out, &contents)?)
+    let mut secrets = session.secrets.clone();
+    Ok(bundle::write(out, &contents, &mut secrets)?)
 }
 
 fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle, JobError> {
@@ -246,13 +272,14 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
     let argv = session.ground.invocation.argv.clone();
     let mut reducer = Reducer::new(
         Arc::clone(&original),
-        target::observed(&original, found, &argv),
+        traced::observed(&original, &found.trace, &found.frames, &argv),
         repro::entry_of(&original, &session.ground.invocation),
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
     let best = Best::new(out, session.ground.invocation.project.clone(), found);
     best.keep(&original, &reducer.best())?;
+    let first = first::find(session, found, &target)?;
     let width = session.jobs();
     let start = (original.statements_count(), original.tokens_count());
     let observer = &mut session.observer;
@@ -296,7 +323,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
         stop_of(drive::run(&mut reducer, &mut session.oracle, width, watch))?
     };
     session.oracle.drop_all();
-    finish(session, found, &target, &reducer, best, stopped)
+    finish(session, found, &target, &reducer, best, first, stopped)
 }
 
 /// A stop is an outcome; everything else stays an error.
@@ -314,13 +341,17 @@ fn finish(
     target: &verdict::Target,
     reducer: &Reducer,
     best: Best,
+    first: Option<First>,
     stopped: Option<Stop>,
 ) -> Result<Bundle, JobError> {
     let candidate = reducer.best();
     best.finish(&session.original, &candidate)?;
+    // Before the cold runs: what is confirmed is what the user gets.
+    let out = session.options.out.clone();
+    session.clean_source(&out)?;
     let confirmed = match stopped {
         Some(Stop::Interrupted) => Confirmed::default(),
-        _ => confirm::run(session, found, target, reducer)?,
+        _ => confirm::run(session, found, target, reducer, first)?,
     };
     let outcome = match (stopped, confirmed.runs > 0 && confirmed.hits == confirmed.runs) {
         (Some(Stop::Interrupted), _) => BundleOutcome::Interrupted,
@@ -338,7 +369,8 @@ fn finish(
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
     };
-    Ok(bundle::write(&session.options.out, &contents)?)
+    let mut secrets = session.secrets.clone();
+    Ok(bundle::write(&session.options.out, &contents, &mut secrets)?)
 }
 
 /// Makes the bundle folder ready and opens its ledger.

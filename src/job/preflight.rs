@@ -1,7 +1,8 @@
 //! Preflight: does the program fail, how, and which pins may be used?
 //!
 //! Invariant: a pin is used only after a run with it has shown the failure that the run as given showed.
-//! Three runs when all goes well: as given (cold), pinned (forked), traced (forked and pinned).
+//! Three runs when all goes well: as given (cold), pinned (forked), traced (forked and pinned); and a fourth that follows the
+//! offending value where that is known.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use super::session::Session;
 use crate::evidence::Found;
 use crate::oracle::Setting;
 use crate::signature::Match;
-use crate::trial::{Mode, Observe, Outcome, Pins, Report, TrialEnd};
+use crate::trial::{Failure, Mode, Observe, Outcome, Pins, Report, TrialEnd, ValuePath};
 use crate::verdict::{self, Seen};
 
 /// Most runs of a program that does not fail at once, before it counts as one that does not fail.
@@ -79,9 +80,10 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
     session.check_expected(&found)?;
     let timeout = session.case_timeout().unwrap_or_else(|| trial_timeout(&base, mode));
     session.say("preflight", "the same, traced");
-    let traced = session.look(
+    let traced = session.watch(
         &session.setting("traced", mode, pins, timeout * TRACE_PATIENCE),
-        Observe { trace: true, inventory: false },
+        Observe { trace: true, ..Observe::default() },
+        session.to_watch(&found),
     )?;
     let again = verdict::seen(&traced);
     if !agrees(again.as_ref(), Some(&found)) {
@@ -89,6 +91,9 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         check_steady(session, &found, &session.setting("pinned", mode, pins, timeout), &mut hidden)?;
     }
     let trace = again.as_ref().and(traced.trace.clone()).unwrap_or_default();
+    let failure = recorded(found.failure.clone(), again.as_ref());
+    let found = Seen { failure, ..found };
+    let path = follow(session, &found, &session.setting("followed", mode, pins, timeout * TRACE_PATIENCE))?;
     let frames = if found.frames.is_empty() { again.map(|seen| seen.frames).unwrap_or_default() } else { found.frames };
     if let Some(pinned_report) = &base.report {
         report.opened.extend(pinned_report.opened.iter().cloned());
@@ -109,12 +114,37 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         opened: report.opened,
         trace,
         timeout: timeout.as_secs_f64(),
+        path,
         seconds: [first.seconds, base.seconds, traced.seconds],
         notes: report.notes,
         environment: serde_json::to_value(&report.other).unwrap_or_default(),
         log: tail(&first.stderr, 40),
         untried: Vec::new(),
     })
+}
+
+/// The failing call as the recorded run shows it, which says more of it, where it is the same call.
+fn recorded(first: Option<Failure>, again: Option<&Seen>) -> Option<Failure> {
+    let again = again.and_then(|seen| seen.failure.clone());
+    match (first, again) {
+        (Some(first), Some(again)) if first.op == again.op && first.frames == again.frames => Some(again),
+        (None, again) => again,
+        (first, _) => first,
+    }
+}
+
+/// One more run that follows the offending value; none where it is not known, or where following it changes the failure.
+fn follow(session: &mut Session<'_>, found: &Seen, setting: &Setting) -> Result<Option<ValuePath>, JobError> {
+    let offence = found.failure.as_ref().and_then(|failure| failure.offence.as_ref());
+    let Some(value) = offence.and_then(|offence| offence.value.clone()) else { return Ok(None) };
+    session.say("preflight", "the same, following the offending value");
+    let observe = Observe { follow: Some(value), ..Observe::default() };
+    let outcome = session.watch(setting, observe, session.to_watch(found))?;
+    let same = verdict::seen(&outcome).is_some_and(|seen| {
+        let again = seen.failure.as_ref().and_then(|failure| failure.offence.as_ref());
+        agrees(Some(&seen), Some(found)) && again.zip(offence).is_some_and(|(one, other)| one == other)
+    });
+    Ok(outcome.report.filter(|_| same).and_then(|report| report.path))
 }
 
 /// One run takes so long that there is no room for a search: the first run is all that there is.
@@ -135,6 +165,7 @@ fn long(session: &mut Session<'_>, first: Outcome, seen: Seen) -> Result<Found, 
         opened: report.opened,
         trace: crate::trial::Trace::default(),
         timeout: session.first_timeout().as_secs_f64(),
+        path: None,
         seconds: [first.seconds; 3],
         notes: report.notes,
         environment: serde_json::to_value(&report.other).unwrap_or_default(),
@@ -147,12 +178,12 @@ fn long(session: &mut Session<'_>, first: Outcome, seen: Seen) -> Result<Found, 
             "no second run: whether the failure comes each time, and whether a seed, blocking launches or DataLoaders \
              without workers hide it, is not known"
                 .to_owned(),
-            "no single-file program".to_owned(),
+            "no program that is made of more than the failing call".to_owned(),
         ],
     })
 }
 
-const INVENTORY: Observe = Observe { trace: false, inventory: true };
+const INVENTORY: Observe = Observe { trace: false, inventory: true, follow: None };
 
 struct Way {
     mode: Mode,
@@ -275,7 +306,7 @@ fn count(
 }
 
 /// The two runs show the same failure, at the level that leaves room for a stack that lies.
-fn agrees(one: Option<&Seen>, other: Option<&Seen>) -> bool {
+pub(super) fn agrees(one: Option<&Seen>, other: Option<&Seen>) -> bool {
     matches!((one, other), (Some(one), Some(other)) if one.signature.matches(&other.signature, Match::Normal))
 }
 

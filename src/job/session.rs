@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::bundle::secrets::Secrets;
 use crate::candidate::Candidate;
 use crate::case::{Invocation, Program as CaseProgram};
 use crate::evidence::Ground;
@@ -15,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::oracle::{Bounds, Look, Oracle, Question, Setting};
 use crate::program::{Program, SourceTree};
 use crate::signature::{self, Catalog, Evidence, Match, Signature};
-use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report, Variation};
+use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report, Variation, Watch};
 use crate::verdict::Seen;
 
 use super::{Happening, JobError, Options};
@@ -42,6 +43,7 @@ pub(super) struct Session<'a> {
     pub(super) observer: Observer<'a>,
     pub(super) scratch: tempfile::TempDir,
     pub(super) harness: PathBuf,
+    pub(super) secrets: Secrets,
     time_limit: Duration,
 }
 
@@ -82,7 +84,18 @@ impl<'a> Session<'a> {
             variation: Variation::default(),
         };
         let oracle = Oracle::new(pool, ledger, Arc::clone(&original), setting, bounds, begun);
-        Ok(Self { ground, options, oracle, original, begun, observer, scratch, harness, time_limit })
+        let secrets = Secrets::new(options.private.clone());
+        Ok(Self { ground, options, oracle, original, begun, observer, scratch, harness, secrets, time_limit })
+    }
+
+    /// Takes secrets out of the files of `source/`.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub(super) fn clean_source(&mut self, out: &Path) -> Result<(), JobError> {
+        let source = out.join("source");
+        let cleaned = self.secrets.clean_folder(&source, out, &|_| false);
+        cleaned.map_err(|error| JobError::File { path: source, source: error })
     }
 
     /// Tells the user what is going on.
@@ -106,6 +119,19 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When the oracle fails.
     pub(super) fn look(&mut self, setting: &Setting, observe: Observe) -> Result<Outcome, JobError> {
+        self.watch(setting, observe, None)
+    }
+
+    /// Runs the original once and looks at calls before they are made.
+    ///
+    /// # Errors
+    /// When the oracle fails.
+    pub(super) fn watch(
+        &mut self,
+        setting: &Setting,
+        observe: Observe,
+        watch: Option<Watch>,
+    ) -> Result<Outcome, JobError> {
         let look = Look {
             question: Question {
                 candidate: Candidate::new(self.original.tree().clone()),
@@ -117,6 +143,7 @@ impl<'a> Session<'a> {
             setting: setting.clone(),
             observe,
             target: None,
+            watch,
             in_place: false,
         };
         let (outcome, verdict) = self.oracle.observe(&look)?;
@@ -128,6 +155,19 @@ impl<'a> Session<'a> {
             runs: self.oracle.runs(),
         });
         Ok(outcome)
+    }
+
+    /// The calls to look at in the recorded run: that which failed before, else all that can; on a real device only.
+    pub(super) fn to_watch(&self, seen: &Seen) -> Option<Watch> {
+        if self.ground.device == Device::Emulated {
+            return None;
+        }
+        let failure = seen.failure.as_ref().filter(|_| seen.signature.operator.is_some());
+        let site = failure.and_then(|failure| failure.frames.last()).and_then(|frame| {
+            let statement = self.original.statement(self.original.statement_at(&frame.file, frame.line)?);
+            Some((frame.file.clone(), statement.lines.0, statement.lines.1))
+        });
+        Some(Watch { operator: failure.map(|failure| failure.op.clone()), site })
     }
 
     /// Time for the first run: what the case says, else what is left of the limit.

@@ -1,7 +1,7 @@
-//! From what preflight found to what the search keeps: the target of the verdicts and what the graph may know.
+//! From what preflight found to what the search keeps: the target of the verdicts.
 
 use crate::evidence::Found;
-use crate::program::{Observed, Program, StmtKind};
+use crate::program::Program;
 use crate::signature::Match;
 use crate::trial::Frame;
 use crate::verdict::{Target, statements};
@@ -19,21 +19,4 @@ pub(super) fn aim(original: &Program, found: &Found, level: Match) -> Target {
         integer && offence.sample.is_some()
     });
     Target { signature: found.signature.clone(), level, chain, offence, sample_counts }
-}
-
-/// What the trace saw, in statements of the original.
-pub(super) fn observed(original: &Program, found: &Found, argv: &[String]) -> Observed {
-    let calls: Vec<(String, u32, String, u32)> = found
-        .trace
-        .calls
-        .iter()
-        .map(|(file, line, callee, first, _)| (file.clone(), *line, callee.clone(), *first))
-        .filter(|(_, _, callee, first)| {
-            original.statement_at(callee, *first).is_some_and(|id| original.statement(id).kind == StmtKind::FunctionDef)
-        })
-        .collect();
-    let crash: Vec<(String, u32)> = found.frames.iter().map(|frame| (frame.file.clone(), frame.line)).collect();
-    let mut observed = Observed::from_lines(original, &found.trace.executed, &calls, &crash, argv);
-    observed.crash.dedup();
-    observed
 }

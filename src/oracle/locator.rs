@@ -26,4 +26,31 @@ impl<'a> Locator<'a> {
         let origin = program.origin(statement)?;
         self.original.at_origin(&origin)
     }
+
+    /// Where a statement of the original lies in the candidate: file, first and last line.
+    pub fn lines(&self, wanted: StmtId) -> Option<(String, u32, u32)> {
+        let program = self.program.as_ref()?;
+        let is_it = |id: StmtId| program.origin(id).and_then(|origin| self.original.at_origin(&origin)) == Some(wanted);
+        let statement = program.statements().iter().find(|statement| is_it(statement.id))?;
+        Some((program.path(statement.file).to_owned(), statement.lines.0, statement.lines.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Edit, Edits, SourceTree};
+
+    #[test]
+    fn a_statement_is_found_where_it_has_moved() {
+        let tree = SourceTree::from_texts([("a.py", "import os\nimport sys\nx = f(\n    1,\n)\n")]);
+        let original = Program::parse(&tree).unwrap();
+        let wanted = original.statement_at("a.py", 4).unwrap();
+        let mut edits = Edits::new();
+        edits.entry("a.py".to_owned()).or_default().push(Edit::remove(0..10));
+        let candidate = Candidate::new(tree.with_edits(&edits).unwrap());
+        let locator = Locator::new(&original, &candidate);
+        assert_eq!(locator.lines(wanted), Some(("a.py".to_owned(), 2, 4)));
+        assert_eq!(locator.lines(original.statement_at("a.py", 1).unwrap()), None);
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::candidate::Candidate;
 use crate::ledger::LedgerError;
-use crate::trial::{Mode, Observe, Pins, PoolError, Variation};
+use crate::trial::{Mode, Observe, Pins, PoolError, Variation, Watch};
 use crate::verdict::Target;
 
 /// Failures of our own.
@@ -84,6 +84,8 @@ pub struct Look {
     pub observe: Observe,
     /// Judged against this failure instead of that of the search.
     pub target: Option<Target>,
+    /// Calls to look at before they are made.
+    pub watch: Option<Watch>,
     /// The files lie in the server's project as they are to run: nothing is laid over them.
     pub in_place: bool,
 }

@@ -37,6 +37,8 @@ pub struct Stage {
     pub about: String,
     /// Runs that it may cost each time; no limit when `None`.
     pub max_runs: Option<u32>,
+    /// Misses in a row that end it; no limit when `None`.
+    pub max_misses: Option<u32>,
     entries: Vec<Entry>,
 }
 
@@ -129,7 +131,7 @@ impl Stage {
     }
 
     fn read(node: &Node) -> Result<Stage, Error> {
-        node.mapping(&["name", "about", "passes", "min_prior", "max_proposals", "max_runs"])?;
+        node.mapping(&["name", "about", "passes", "min_prior", "max_proposals", "max_runs", "max_misses"])?;
         let limits = Limits::read(node, &Limits { min_prior: 0.0, max_proposals: None })?;
         let passes = node.required("passes")?;
         let entries =
@@ -141,6 +143,7 @@ impl Stage {
             name: node.required("name")?.text()?.to_owned(),
             about: node.get("about").map(Node::text).transpose()?.unwrap_or_default().to_owned(),
             max_runs: count(node, "max_runs")?,
+            max_misses: count(node, "max_misses")?,
             entries,
         })
     }

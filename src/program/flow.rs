@@ -87,9 +87,14 @@ pub struct Observed {
     pub first: BTreeMap<StmtId, u64>,
     /// How often each statement ran; empty where it is not known.
     pub counts: BTreeMap<StmtId, u64>,
+    /// Windows between two executions of the failing statement in which a statement ran; window 0 ends with the first.
+    pub windows: BTreeMap<StmtId, Vec<Window>>,
     /// The program's arguments.
     pub argv: Vec<String>,
 }
+
+/// A window in which a statement ran: its number, and the order of the statement's first and last execution in it.
+pub type Window = (u32, u64, u64);
 
 /// One executed line: line, order of its first execution, count.
 pub type Line = (u32, u64, u64);
@@ -147,28 +152,49 @@ impl Observed {
         self.executed.extend(around);
     }
 
-    /// The same run in terms of a later version of the program: statements are known by their origins.
-    pub fn follow(&self, before: &Program, after: &Program) -> Observed {
-        let old: BTreeMap<_, StmtId> = before
-            .statements()
-            .iter()
-            .filter_map(|statement| Some((before.origin(statement.id)?, statement.id)))
-            .collect();
-        let mut new: BTreeMap<StmtId, StmtId> = BTreeMap::new();
-        for statement in after.statements() {
-            if let Some(&was) = after.origin(statement.id).and_then(|origin| old.get(&origin)) {
-                new.entry(was).or_insert(statement.id);
+    /// Adds the windows of a trace by lines: line, number, first, last.
+    pub fn add_windows(&mut self, program: &Program, windows: &BTreeMap<String, Vec<(u32, u32, u64, u64)>>) {
+        for (file, lines) in windows {
+            for &(line, number, first, last) in lines {
+                for id in program.statements_on(file, line) {
+                    let known = self.windows.entry(id).or_default();
+                    match known.iter_mut().find(|window| window.0 == number) {
+                        Some(window) => *window = (number, window.1.min(first), window.2.max(last)),
+                        None => known.push((number, first, last)),
+                    }
+                }
             }
         }
-        let map = |id: &StmtId| new.get(id).copied();
-        let mut calls: Vec<_> = self.calls.iter().filter_map(|(from, to)| Some((map(from)?, map(to)?))).collect();
+        self.windows.values_mut().for_each(|windows| windows.sort_unstable());
+    }
+
+    /// The same run in terms of what is left of the original.
+    pub fn follow(&self, original: &Program, after: &Program) -> Observed {
+        let mut left: BTreeMap<StmtId, StmtId> = BTreeMap::new();
+        for statement in after.statements() {
+            if let Some(was) = after.origin(statement.id).and_then(|origin| original.at_origin(&origin)) {
+                left.entry(was).or_insert(statement.id);
+            }
+        }
+        self.mapped(|id| left.get(&id).copied())
+    }
+
+    /// A run of what is left of the original, in terms of the original.
+    pub fn lift(&self, left: &Program, original: &Program) -> Observed {
+        self.mapped(|id| left.origin(id).and_then(|origin| original.at_origin(&origin)))
+    }
+
+    fn mapped(&self, map: impl Fn(StmtId) -> Option<StmtId>) -> Observed {
+        let mut calls: Vec<_> = self.calls.iter().filter_map(|(from, to)| Some((map(*from)?, map(*to)?))).collect();
         calls.sort_unstable();
+        calls.dedup();
         Observed {
-            executed: self.executed.iter().filter_map(map).collect(),
+            executed: self.executed.iter().filter_map(|id| map(*id)).collect(),
             calls,
-            crash: self.crash.iter().filter_map(map).collect(),
-            first: self.first.iter().filter_map(|(id, &first)| Some((map(id)?, first))).collect(),
-            counts: self.counts.iter().filter_map(|(id, &count)| Some((map(id)?, count))).collect(),
+            crash: self.crash.iter().filter_map(|id| map(*id)).collect(),
+            first: self.first.iter().filter_map(|(id, &first)| Some((map(*id)?, first))).collect(),
+            counts: self.counts.iter().filter_map(|(id, &count)| Some((map(*id)?, count))).collect(),
+            windows: self.windows.iter().filter_map(|(id, windows)| Some((map(*id)?, windows.clone()))).collect(),
             argv: self.argv.clone(),
         }
     }

@@ -13,6 +13,7 @@ mod flow;
 #[cfg(test)]
 mod flow_tests;
 mod idioms;
+mod inert;
 mod infer;
 pub mod join;
 mod link;
@@ -27,7 +28,7 @@ mod walk;
 
 pub use certain::{Certain, Ran};
 pub use encoding::Encoding;
-pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
+pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength, Window};
 pub use names::Names;
 pub use parse::{Opaque, Origin, ParseError, Program};
 pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};

@@ -11,7 +11,7 @@ use crate::oracle::{Oracle, OracleError, Question};
 use crate::verdict::Verdict;
 
 /// A guess deeper than this share of the width's worth is not started.
-const LEAST_REACH: f64 = 0.6;
+const LEAST_REACH: f64 = 0.85;
 /// How many tree nodes are looked at for one trial in flight.
 const NODES_PER_SLOT: usize = 6;
 
@@ -57,7 +57,21 @@ fn run_inner<E: From<OracleError>>(
     watch: &mut dyn FnMut(Turn<'_>, &mut Oracle) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut paid: BTreeSet<crate::candidate::CandidateId> = BTreeSet::new();
-    while let Some((question, _)) = reducer.next_question() {
+    loop {
+        if let Some(question) = reducer.wants_trace() {
+            oracle.pursue(&[], width)?;
+            let outcome = oracle.traced(question)?;
+            let report = outcome.report.unwrap_or_default();
+            let frames = report.failure.map(|failure| failure.frames).unwrap_or_default();
+            reducer.traced(outcome.trace.as_ref().map(|trace| (trace, frames.as_slice())));
+            continue;
+        }
+        let Some((question, _)) = reducer.next_question() else {
+            if reducer.wants_trace().is_some() {
+                continue;
+            }
+            break;
+        };
         if let Some(verdict) = oracle.known(&question.candidate.id) {
             if !paid.remove(&question.candidate.id) {
                 oracle.count_cached();

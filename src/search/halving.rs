@@ -3,7 +3,7 @@
 //! Invariant: the applied set hit (or is empty), and a rejected proposal was, with some part of the applied set, a
 //! candidate that missed. It must not know what a proposal does.
 //!
-//! All together first; on a miss the part that missed is split until a single one is to blame, and parts grow with the
+//! All together first, unless that is hopeless; on a miss the part that missed is split until a single one is to blame, and parts grow with the
 //! luck so far. Cost: 1 run when all can be applied, about `log2 m` for each one that cannot, and at most 2 more than `m`
 //! when nothing works and the priors were wrong. Long shots get one run together and are given up when it misses. A
 //! later success could make a rejected proposal possible; a caller that minds runs another round.
@@ -27,6 +27,8 @@ pub const LONG_SHOT: f64 = 0.15;
 const PRIOR_RUNS: f64 = 2.0;
 /// A part is as large as lets it hit with this probability.
 const PART_CHANCE: f64 = 0.5;
+/// All together are tried first if they hit with this probability: a hit saves all other runs.
+const WHOLE_CHANCE: f64 = 0.1;
 
 #[derive(Clone, Debug)]
 struct Open {
@@ -119,7 +121,7 @@ impl Halving {
         let (part, why) = if !self.tainted.is_empty() {
             let length = self.part_length(&self.tainted, self.tainted.len() / 2);
             (self.tainted[..length].to_vec(), "split")
-        } else if self.whole && !self.queue.is_empty() {
+        } else if self.whole && !self.queue.is_empty() && self.together(&self.queue) >= WHOLE_CHANCE {
             (self.queue.clone(), "all together")
         } else if !self.queue.is_empty() {
             let length = self.part_length(&self.queue, self.queue.len());

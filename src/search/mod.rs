@@ -3,6 +3,7 @@
 //! A machine knows elements by number only and answers by kind only; it never learns what a candidate or a process is.
 //! Same answers, same questions: no clock, no random number, no hash-map order in this folder.
 
+mod carry;
 pub mod certificate;
 pub mod drive;
 pub mod halving;
@@ -12,4 +13,6 @@ pub mod reducer;
 pub mod removals;
 mod slice;
 pub mod speculation;
+mod stage;
 pub mod sweep;
+pub mod traced;

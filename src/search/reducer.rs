@@ -6,19 +6,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::carry::Carry;
 use super::certificate::{self, Certificate};
 use super::halving::{self, Halving};
 use super::machine::{Answer, Machine, Set, Step};
-use super::progression::{HardEdges, Progression};
 use super::removals::StatementRemovals;
 use super::slice::{Cascade, slice};
+use super::stage::{Incumbent, Kind, Stage};
 use super::sweep::Sweep;
+use super::traced;
 use crate::candidate::Candidate;
 use crate::oracle::Question;
-use crate::passes::{Facts, Proposal, combine};
+use crate::passes::Facts;
 use crate::plan::Plan;
-use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, SourceTree, StmtId, StmtSet};
-use crate::trial::{Frame, Missing};
+use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, StmtId};
+use crate::trial::{Frame, Missing, Trace};
 use crate::verdict::Verdict;
 
 pub use super::sweep::Certify;
@@ -28,6 +30,8 @@ const ROUNDS: u32 = 4;
 
 /// Stages of the strategy that are worth a repetition after a later slice.
 const REPEATED: usize = 2;
+/// The rank of statements that are likely to go.
+const LIKELY: usize = 0;
 /// Misses that end a slice which is only a look.
 const LOOKS: u32 = 3;
 
@@ -40,50 +44,6 @@ struct Ground {
     plan: Arc<Plan>,
     certify: Certify,
     entry: Option<String>,
-}
-
-/// A candidate that was judged `same`, taken apart.
-#[derive(Debug)]
-struct Incumbent {
-    program: Arc<Program>,
-    candidate: Candidate,
-    size: (usize, usize),
-}
-
-#[derive(Clone)]
-enum Stage {
-    Slice {
-        base: Arc<Incumbent>,
-        graph: Arc<Graph>,
-        machine: Box<Progression<HardEdges>>,
-        kind: Kind,
-        misses: u32,
-    },
-    Structure {
-        index: usize,
-        until: usize,
-        base: Arc<Incumbent>,
-        proposals: Arc<Vec<Proposal>>,
-        machine: Box<Halving>,
-        runs: u32,
-    },
-    Sweep {
-        base: Arc<Incumbent>,
-        machine: Box<Sweep<StatementRemovals>>,
-        cascade: Box<Cascade>,
-    },
-    Done,
-}
-
-/// Which slice a stage looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Nothing behind the calls on the stack, as far as earlier rounds of a loop do not need it: a look.
-    Truncated,
-    /// What the graph says the failure needs: a search where that is not enough.
-    Whole,
-    /// The same for what is left after structure: a look.
-    Again,
 }
 
 /// The search for one program.
@@ -99,6 +59,8 @@ pub struct Reducer {
     truncated: bool,
     open: Option<(Arc<Incumbent>, Question, f64)>,
     certificate: Certificate,
+    /// What missed in the last sweep and would miss again.
+    carry: Carry,
 }
 
 impl Reducer {
@@ -111,11 +73,7 @@ impl Reducer {
         certify: Certify,
     ) -> Self {
         let graph = Arc::new(Graph::build(&original, &observed));
-        let best = Arc::new(Incumbent {
-            candidate: Candidate::new(original.tree().clone()),
-            size: (original.statements_count(), original.tokens_count()),
-            program: Arc::clone(&original),
-        });
+        let best = Arc::new(Incumbent::new(Arc::clone(&original)));
         let kind = if observed.crash.is_empty() { Kind::Whole } else { Kind::Truncated };
         let machine = Box::new(slice(&original, &observed, &graph, kind == Kind::Truncated));
         let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, kind, misses: 0 };
@@ -129,6 +87,7 @@ impl Reducer {
             truncated: true,
             open: None,
             certificate: Certificate::default(),
+            carry: Carry::default(),
         }
     }
 
@@ -171,27 +130,29 @@ impl Reducer {
             let step = match &mut self.stage {
                 Stage::Slice { misses, kind, .. } if *kind != Kind::Whole && *misses >= LOOKS => Step::Done,
                 Stage::Slice { machine, .. } => machine.step(),
-                Stage::Structure { machine, runs, index, .. } => {
-                    let most = self.ground.plan.stages()[*index].max_runs;
-                    if most.is_some_and(|most| *runs >= most) { Step::Done } else { machine.step() }
+                Stage::Structure { machine, runs, misses, index, .. } => {
+                    let stage = &self.ground.plan.stages()[*index];
+                    let is_spent = |most: Option<u32>, spent: u32| most.is_some_and(|most| spent >= most);
+                    let ends = is_spent(stage.max_runs, *runs) || is_spent(stage.max_misses, *misses);
+                    if ends { Step::Done } else { machine.step() }
                 }
                 Stage::Sweep { machine, cascade, .. } => cascade.step(machine),
-                Stage::Done => return None,
+                Stage::Trace | Stage::Done => return None,
             };
             let Step::Ask(ask) = step else {
                 self.advance();
                 continue;
             };
-            match self.candidate(&ask.keep) {
+            match self.stage.candidate(&ask.keep) {
                 Some(incumbent) if incumbent.candidate.id == self.best.candidate.id => self.answer(&Answer::Hit),
                 Some(incumbent) => {
-                    let (phase, pass) = self.names(ask.why);
+                    let (phase, pass) = self.stage.names(ask.why, &self.ground.plan);
                     let question = Question {
                         candidate: incumbent.candidate.clone(),
                         size: incumbent.size,
                         phase,
                         pass,
-                        what: self.what(&ask.keep),
+                        what: self.stage.what(&ask.keep),
                     };
                     self.open = Some((Arc::new(incumbent), question, ask.expect));
                 }
@@ -204,8 +165,16 @@ impl Reducer {
     /// Takes the verdict on the open question; says whether there is a new best.
     pub fn mark(&mut self, verdict: &Verdict) -> bool {
         let Some((incumbent, _, _)) = self.open.take() else { return false };
-        if let Stage::Structure { runs, .. } = &mut self.stage {
+        let taken = match &mut self.stage {
+            Stage::Structure { machine, .. } => match machine.step() {
+                Step::Ask(ask) => Some(ask.keep.difference(machine.applied())),
+                Step::Done => None,
+            },
+            _ => None,
+        };
+        if let Stage::Structure { runs, misses, .. } = &mut self.stage {
             *runs += 1;
+            *misses = if matches!(verdict, Verdict::Same) { 0 } else { *misses + 1 };
         }
         let answer = match verdict {
             Verdict::Same => Answer::Hit,
@@ -214,6 +183,10 @@ impl Reducer {
             Verdict::Invalid { missing, at, .. } => self.named(&incumbent.program, missing.as_ref(), at.as_ref()),
         };
         if answer.is_hit() {
+            if let (Stage::Structure { proposals, .. }, Some(keep)) = (&self.stage, &taken) {
+                let applied = keep.iter().filter_map(|at| proposals.get(at)).map(|one| one.pass);
+                self.carry.passed(applied, &self.ground.original, &self.best.program, &incumbent.program);
+            }
             self.best = incumbent;
         }
         self.answer(&answer);
@@ -243,62 +216,37 @@ impl Reducer {
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
                 machine.mark(answer);
             }
-            Stage::Done => {}
+            Stage::Trace | Stage::Done => {}
         }
     }
 
-    fn names(&self, why: &'static str) -> (&'static str, String) {
-        match &self.stage {
-            Stage::Slice { kind: Kind::Again, .. } => ("slice", "again".to_owned()),
-            Stage::Slice { kind: Kind::Truncated, .. } => ("slice", "truncated".to_owned()),
-            Stage::Slice { .. } => ("slice", why.to_owned()),
-            Stage::Structure { index, .. } => ("structure", self.ground.plan.stages()[*index].name.clone()),
-            Stage::Sweep { .. } => ("sweep", why.to_owned()),
-            Stage::Done => ("done", String::new()),
-        }
+    /// The traced run that the search waits for.
+    pub fn wants_trace(&self) -> Option<Question> {
+        let Stage::Trace = self.stage else { return None };
+        let what = "what the sweep may tell without a run".to_owned();
+        let (candidate, size) = (self.best.candidate.clone(), self.best.size);
+        Some(Question { candidate, size, phase: "trace", pass: String::new(), what })
     }
 
-    /// What a question takes away, in words.
-    fn what(&self, keep: &Set) -> String {
-        match &self.stage {
-            Stage::Slice { base, .. } => {
-                format!("keeps {} of {} statements", keep.len(), base.program.statements().len())
+    /// Takes what a traced run of the best showed; nothing where it did not come to the failure.
+    pub fn traced(&mut self, trace: Option<(&Trace, &[Frame])>) {
+        if let Some((trace, frames)) = trace {
+            let Ground { original, observed, .. } = &*self.ground;
+            let seen = traced::observed(&self.best.program, trace, frames, &observed.argv);
+            let seen = seen.lift(&self.best.program, original);
+            if seen.crash == observed.crash {
+                let ground = &self.ground;
+                self.ground = Arc::new(Ground {
+                    original: Arc::clone(original),
+                    observed: seen,
+                    graph: Arc::clone(&ground.graph),
+                    plan: Arc::clone(&ground.plan),
+                    certify: ground.certify,
+                    entry: ground.entry.clone(),
+                });
             }
-            Stage::Structure { proposals, machine, .. } => {
-                let new = keep.difference(machine.applied());
-                let first = new.iter().next().and_then(|at| proposals.get(at)).map_or("", |one| one.label.as_str());
-                format!("{} changes, first: {first}", new.len())
-            }
-            Stage::Sweep { base, machine, .. } => {
-                let gone = machine.present().difference(keep);
-                let first = gone.iter().next().and_then(|at| base.program.statements().get(at));
-                let text = first.map_or("", |one| base.program.text_of(one.id).lines().next().unwrap_or_default());
-                format!("{} statements, first: `{text}`", gone.len())
-            }
-            Stage::Done => String::new(),
         }
-    }
-
-    /// What a question's set stands for; `None` when its text does not parse.
-    fn candidate(&self, keep: &Set) -> Option<Incumbent> {
-        let (base, tree) = match &self.stage {
-            Stage::Slice { base, .. } => (&base.program, without(&base.program, keep)?),
-            Stage::Structure { base, proposals, .. } => {
-                let chosen = keep.iter().filter_map(|index| proposals.get(index));
-                (&base.program, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
-            }
-            Stage::Sweep { base, .. } => (&base.program, without(&base.program, keep)?),
-            Stage::Done => return None,
-        };
-        let program = base.parse_next(&tree).ok()?;
-        if program.opaque().len() > base.opaque().len() {
-            return None;
-        }
-        Some(Incumbent {
-            candidate: Candidate::new(tree),
-            size: (program.statements_count(), program.tokens_count()),
-            program: Arc::new(program),
-        })
+        self.stage = self.slice_again(Kind::Again);
     }
 
     /// The edges that an error names: the statement that raised it needs one of those that bind the name.
@@ -340,7 +288,8 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 match (kind, smaller) {
                     (Kind::Again, true) => self.structure(0, REPEATED),
-                    (Kind::Again, false) => self.sweep(),
+                    (Kind::Again, false) | (Kind::Likely, _) => self.sweep(LIKELY),
+                    (Kind::Last, _) => self.sweep(usize::MAX),
                     (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                 }
             }
@@ -350,12 +299,24 @@ impl Reducer {
                 Arc::make_mut(&mut self.tried).extend(keys);
                 self.structure(index + 1, until)
             }
+            Stage::Sweep { base, mut machine, cascade } if machine.is_partial() => {
+                if machine.removed() == 0 {
+                    machine.widen();
+                    Stage::Sweep { base, machine, cascade }
+                } else {
+                    // What went made more of the text needless: that goes before the rest is asked about.
+                    self.carry = Carry::of(&self.ground.original, &base.program, machine.misses());
+                    self.structure(0, 1)
+                }
+            }
             Stage::Sweep { base, machine, .. } => {
                 self.certificate = Certificate::of(self.ground.certify, &machine);
+                self.carry = Carry::of(&self.ground.original, &base.program, machine.misses());
                 self.round += 1;
                 let smaller = self.best.candidate.id != base.candidate.id;
                 if smaller && self.round < ROUNDS { self.structure(0, 1) } else { Stage::Done }
             }
+            Stage::Trace => Stage::Trace,
             Stage::Done => Stage::Done,
         };
     }
@@ -383,31 +344,36 @@ impl Reducer {
                 proposals: Arc::new(proposals),
                 machine: Box::new(Halving::new(weights)),
                 runs: 0,
+                misses: 0,
             };
         }
         match (self.round, until) {
             // The sweep stands as it is.
             (1.., _) if self.certificate.kind() != certificate::Kind::None => Stage::Done,
-            (0, usize::MAX) => self.slice_again(),
-            _ => self.sweep(),
+            (0, usize::MAX) if self.ground.observed.crash.is_empty() => self.slice_again(Kind::Again),
+            (0, usize::MAX) => Stage::Trace,
+            (0, REPEATED) => self.slice_again(Kind::Likely),
+            (0, _) => self.slice_again(Kind::Last),
+            _ => self.sweep(usize::MAX),
         }
     }
 
     /// The slice of the best, by a graph of what is left of it.
-    fn slice_again(&self) -> Stage {
+    fn slice_again(&self, kind: Kind) -> Stage {
         let base = Arc::clone(&self.best);
         let observed = self.observed();
         let graph = Arc::new(Graph::build(&base.program, &observed));
         let machine = Box::new(slice(&base.program, &observed, &graph, self.truncated));
-        Stage::Slice { base, graph, machine, kind: Kind::Again, misses: 0 }
+        Stage::Slice { base, graph, machine, kind, misses: 0 }
     }
 
-    fn sweep(&self) -> Stage {
+    fn sweep(&self, most_rank: usize) -> Stage {
         let base = Arc::clone(&self.best);
         let facts = self.facts();
         let removals = StatementRemovals::new(&base.program, self.ran(facts));
         let present = Set::full(base.program.statements().len());
-        let machine = Sweep::new(present, removals, self.ground.certify);
+        let mut machine = Sweep::new(present, removals, self.ground.certify).likely(most_rank);
+        self.carry.keeps(&self.ground.original, &base.program).into_iter().for_each(|keep| machine.missed(keep));
         let observed = self.observed();
         let cascade = Cascade::new(&base.program, &observed, self.truncated);
         Stage::Sweep { base, machine: Box::new(machine), cascade: Box::new(cascade) }
@@ -420,7 +386,8 @@ impl Reducer {
         if failing.and_then(|origin| original.at_origin(&origin)).as_ref() != observed.crash.last() {
             return Ran::default();
         }
-        Ran { before: self.ran_before(&facts), crash: facts.crash, calls: facts.calls, argv: facts.argv }
+        let windows = self.observed().windows;
+        Ran { before: self.ran_before(&facts), windows, crash: facts.crash, calls: facts.calls, argv: facts.argv }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.
@@ -438,34 +405,9 @@ impl Reducer {
         facts.executed.iter().flatten().copied().filter(ran).chain(facts.crash.last().copied()).collect()
     }
 
-    /// Statements of the original to what is left of them in the best.
-    fn left(&self) -> std::collections::BTreeMap<StmtId, StmtId> {
-        let program = &self.best.program;
-        let mut left = std::collections::BTreeMap::new();
-        for statement in program.statements() {
-            let before = program.origin(statement.id).and_then(|origin| self.ground.original.at_origin(&origin));
-            if let Some(before) = before {
-                left.entry(before).or_insert(statement.id);
-            }
-        }
-        left
-    }
-
     /// What the trace saw, in statements of the best.
     fn observed(&self) -> Observed {
-        let left = self.left();
-        let map = |before: &StmtId| left.get(before).copied();
-        let seen = &self.ground.observed;
-        let mut calls: Vec<_> = seen.calls.iter().filter_map(|(from, to)| Some((map(from)?, map(to)?))).collect();
-        calls.sort_unstable();
-        Observed {
-            executed: seen.executed.iter().filter_map(map).collect(),
-            calls,
-            crash: seen.crash.iter().filter_map(map).collect(),
-            first: seen.first.iter().filter_map(|(id, first)| Some((map(id)?, *first))).collect(),
-            counts: seen.counts.iter().filter_map(|(id, count)| Some((map(id)?, *count))).collect(),
-            argv: seen.argv.clone(),
-        }
+        self.ground.observed.follow(&self.ground.original, &self.best.program)
     }
 
     /// The same, as the passes want it.
@@ -479,15 +421,4 @@ impl Reducer {
             argv: seen.argv,
         }
     }
-}
-
-/// The files of a program with only these statements.
-fn without(program: &Program, keep: &Set) -> Option<SourceTree> {
-    let mut doomed = StmtSet::new();
-    for statement in program.statements() {
-        if !keep.contains(statement.id.index()) {
-            doomed.insert(statement.id);
-        }
-    }
-    program.tree().with_edits(&program.delete(&doomed)).ok()
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::machine::Set;
 use super::sweep::{Removal, Removals};
-use crate::program::{Certain, Names, Program, Ran};
+use crate::program::{Certain, Names, Program, Ran, StmtId, StmtKind};
 
 /// The removals of one program's statements.
 #[derive(Clone, Debug)]
@@ -24,6 +24,9 @@ struct Ground {
     known: Mutex<BTreeMap<Set, bool>>,
     /// For each statement: itself with what stands in it, and its later readers with what stands in them.
     table: Vec<(Vec<usize>, Vec<usize>)>,
+    /// For each statement: whether it changes what is there already, and who speaks of what it sets.
+    uses: Vec<(bool, Vec<usize>)>,
+    names: Names,
 }
 
 impl StatementRemovals {
@@ -47,8 +50,26 @@ impl StatementRemovals {
                 (own, readers.into_iter().collect())
             })
             .collect();
-        let ground =
-            Ground { program: Arc::clone(program), certain: Certain::of(program, ran), known: Mutex::default(), table };
+        let stack: BTreeSet<StmtId> = ran.crash.iter().filter_map(|id| program.enclosing_function(*id)).collect();
+        let index = |ids: Vec<StmtId>| ids.into_iter().map(StmtId::index).collect::<Vec<usize>>();
+        let uses = program.statements().iter().map(|one| {
+            if one.kind == StmtKind::Return {
+                // What nobody calls hands back nothing; what is on the stack did not come to it.
+                let def = program.enclosing_function(one.id);
+                let callers = def.map(|def| names.speakers_of(program, def)).unwrap_or_default();
+                return (def.is_some_and(|def| stack.contains(&def)), index(callers));
+            }
+            // A library may call a method that the text does not name.
+            let is_called = one.kind == StmtKind::FunctionDef && one.parent.is_some();
+            let is_block = one.kind.is_compound() && !is_definition(one.kind);
+            let sets = !names.set_by(one.id).is_empty() && !is_called && !is_block;
+            // A statement that sets nothing is not idle for that.
+            let speakers = if sets { index(names.speakers_of(program, one.id)) } else { vec![one.id.index()] };
+            (names.is_change(program, one.id), speakers)
+        });
+        let uses = uses.collect();
+        let (certain, known) = (Certain::of(program, ran), Mutex::default());
+        let ground = Ground { program: Arc::clone(program), certain, known, table, uses, names };
         Self { ground: Arc::new(ground) }
     }
 
@@ -66,6 +87,10 @@ impl StatementRemovals {
     }
 }
 
+fn is_definition(kind: StmtKind) -> bool {
+    matches!(kind, StmtKind::FunctionDef | StmtKind::ClassDef)
+}
+
 impl Removals for StatementRemovals {
     fn of(&self, element: usize, present: &Set) -> Vec<Removal> {
         let Some((own, readers)) = self.ground.table.get(element) else { return Vec::new() };
@@ -80,12 +105,26 @@ impl Removals for StatementRemovals {
         }
         removals
     }
+
+    fn rank(&self, element: usize, present: &Set) -> usize {
+        let Some((is_change, speakers)) = self.ground.uses.get(element) else { return 0 };
+        usize::from(!is_change && speakers.iter().any(|speaker| present.contains(*speaker)))
+    }
+
+    fn is_inert(&self, gone: &Set, _dropped: &Set, present: &Set) -> bool {
+        let Ground { program, names, .. } = &*self.ground;
+        let keep = present.difference(gone);
+        let ids = |set: &Set| -> BTreeSet<StmtId> {
+            program.statements().iter().map(|one| one.id).filter(|id| set.contains(id.index())).collect()
+        };
+        names.is_dead(program, &ids(gone), &ids(&keep))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{SourceTree, StmtId};
+    use crate::program::SourceTree;
 
     fn removals(text: &str, failing: u32, before: &[u32]) -> (StatementRemovals, Set) {
         let program = Arc::new(Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap());

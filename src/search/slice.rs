@@ -15,6 +15,8 @@ use crate::program::{Graph, Need, Observed, Program, Provenance, StmtId, Strengt
 pub(super) struct Cascade {
     needs: HardEdges,
     required: Set,
+    /// What the graph takes to be needless, and a run found otherwise.
+    spared: Set,
     /// A removal has just hit.
     due: bool,
     /// The open question is the cascade's.
@@ -26,19 +28,24 @@ impl Cascade {
     pub(super) fn new(program: &Program, observed: &Observed, truncated: bool) -> Self {
         let graph = Graph::build(program, observed);
         let count = program.statements().len();
-        Self {
-            needs: HardEdges::new(count, hard_edges(program, observed, &graph, truncated)),
-            required: Set::of(count, observed.crash.iter().map(|id| id.index())),
-            due: false,
-            asked: false,
-        }
+        let needs = HardEdges::new(count, hard_edges(program, observed, &graph, truncated));
+        let required = Set::of(count, observed.crash.iter().map(|id| id.index()));
+        // The last slice asked for it, and missed.
+        let all = Set::full(count);
+        let spared = all.difference(&needs.closure(&required, &all));
+        Self { needs, required, spared, due: false, asked: false }
+    }
+
+    /// What is needed of a set.
+    fn needed(&self, present: &Set) -> Set {
+        self.needs.closure(&self.required.union(&self.spared.intersection(present)), present)
     }
 
     /// The cascade's question where one is due, else the sweep's.
     pub(super) fn step(&mut self, machine: &mut Sweep<StatementRemovals>) -> Step {
         if self.due && !self.required.is_empty() {
             let present = machine.present();
-            let keep = self.needs.closure(&self.required, present);
+            let keep = self.needed(present);
             if keep != *present && self.required.is_subset(present) {
                 self.asked = true;
                 return Step::Ask(Ask { keep, expect: 0.7, why: "sweep cascade" });
@@ -56,9 +63,11 @@ impl Cascade {
         }
         self.asked = false;
         self.due = false;
+        let keep = self.needed(machine.present());
         if answer.is_hit() {
-            let keep = self.needs.closure(&self.required, machine.present());
             machine.shrink(&keep);
+        } else {
+            self.spared = self.spared.union(&machine.present().difference(&keep));
         }
         true
     }

@@ -3,12 +3,12 @@
 //! Invariant: when it is done, every element that is left has, for each of its removals, a verdict against the final set:
 //! a run that missed, or a proof that is named as such. It must not reorder by anything but the order of the elements.
 //!
-//! Latest first; after a hit it goes on behind the removed element, and comes back only to those whose verdict was
-//! against a larger set. Cost where nothing can go: one run for each removal without a proof. Groups are tried only after
-//! two removals in a row hit: a run of `r` removable neighbours then costs `O(log r)`, and a sweep without hits costs
+//! By rank, then latest first; after a hit it goes on behind the removed element, and comes back only to those whose
+//! verdict was against a larger set that may have mattered. Cost where nothing can go: one run for each removal without a proof. Groups are tried only after
+//! three removals in a row hit: a run of `r` removable neighbours then costs `O(log r)`, and a sweep without hits costs
 //! nothing more for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::machine::{Answer, Ask, Machine, Set, Step};
@@ -26,6 +26,18 @@ pub struct Removal {
 pub trait Removals: Clone {
     /// The removals of `element` from `present`, most wanted first; it may be none. Each should drop the element itself.
     fn of(&self, element: usize, present: &Set) -> Vec<Removal>;
+
+    /// Elements of a lower rank come first: those that are more likely to go.
+    fn rank(&self, element: usize, present: &Set) -> usize {
+        let _ = (element, present);
+        0
+    }
+
+    /// Whether a candidate with `gone` and without `dropped` does the same as one without both: what missed then misses now.
+    fn is_inert(&self, gone: &Set, dropped: &Set, present: &Set) -> bool {
+        let _ = (gone, dropped, present);
+        false
+    }
 }
 
 /// How far a removal reaches along the edges from definer to user.
@@ -123,6 +135,12 @@ pub struct Sweep<R> {
     cursor: usize,
     /// Hits in a row.
     streak: usize,
+    /// Single removals that hit and that did not, so far.
+    luck: (f64, f64),
+    /// Elements of a higher rank are not asked about.
+    most_rank: usize,
+    /// What missed in a look: it is not asked again before everything is.
+    passed: BTreeSet<usize>,
     /// How many elements the next candidate takes out.
     group: usize,
     removed: usize,
@@ -130,7 +148,9 @@ pub struct Sweep<R> {
 }
 
 /// Hits in a row after which groups are tried.
-const GROUP_AFTER: usize = 2;
+const GROUP_AFTER: usize = 3;
+/// Hits and misses that are taken for granted before the first is seen.
+const LUCK: (f64, f64) = (0.3, 2.7);
 
 impl<R: Removals> Sweep<R> {
     /// A sweep of `present`, which hits.
@@ -144,10 +164,30 @@ impl<R: Removals> Sweep<R> {
             proofs: BTreeMap::new(),
             cursor,
             streak: 0,
+            luck: LUCK,
+            most_rank: usize::MAX,
+            passed: BTreeSet::new(),
             group: 1,
             removed: 0,
             open: None,
         }
+    }
+
+    /// The same for elements up to a rank: a look at those that are likely to go.
+    pub fn likely(mut self, most_rank: usize) -> Self {
+        self.most_rank = most_rank;
+        self
+    }
+
+    /// Whether it is such a look.
+    pub fn is_partial(&self) -> bool {
+        self.most_rank < usize::MAX
+    }
+
+    /// Goes on with the elements of all ranks.
+    pub fn widen(&mut self) {
+        self.most_rank = usize::MAX;
+        self.passed.clear();
     }
 
     /// Tells of a candidate that missed before, with a verdict: it is not asked again.
@@ -162,9 +202,7 @@ impl<R: Removals> Sweep<R> {
 
     /// Takes a smaller set that hits, found elsewhere; verdicts against larger sets are asked again.
     pub fn shrink(&mut self, keep: &Set) {
-        self.present = self.present.intersection(keep);
-        self.removed += 1;
-        self.proofs.clear();
+        self.adopt(self.present.intersection(keep));
         self.open = None;
         self.streak = 0;
         self.group = 1;
@@ -178,6 +216,29 @@ impl<R: Removals> Sweep<R> {
     /// The certificate: a proof for each element of the set; complete when the machine is done.
     pub fn proofs(&self) -> &BTreeMap<usize, Proof> {
         &self.proofs
+    }
+
+    /// What missed, with a verdict, as the sets that were dropped from the present one.
+    pub fn misses(&self) -> impl Iterator<Item = Set> {
+        let missed = self.past.iter().filter(|(keep, past)| *past == Past::Miss && keep.is_subset(&self.present));
+        missed.map(|(keep, _)| self.present.difference(keep))
+    }
+
+    /// Makes `keep` the present set; a verdict stands where what went could not have changed it.
+    fn adopt(&mut self, keep: Set) {
+        let gone = self.present.difference(&keep);
+        let carried: Vec<(Arc<Set>, Past)> = self
+            .past
+            .iter()
+            .filter(|(set, past)| *past == Past::Miss && set.is_subset(&self.present))
+            .map(|(set, past)| (self.present.difference(set), *past))
+            .filter(|(dropped, _)| self.removals.is_inert(&gone, dropped, &self.present))
+            .map(|(dropped, past)| (Arc::new(keep.difference(&dropped)), past))
+            .collect();
+        self.past.extend(carried);
+        self.present = keep;
+        self.removed += 1;
+        self.proofs.clear();
     }
 
     fn past(&self, keep: &Set) -> Option<Past> {
@@ -220,6 +281,10 @@ impl<R: Removals> Sweep<R> {
             .partition(|element| *element < self.cursor);
         let mut order = behind;
         order.extend(passed);
+        order.retain(|&element| {
+            self.removals.rank(element, &self.present) <= self.most_rank && !self.passed.contains(&element)
+        });
+        order.sort_by_key(|&element| self.removals.rank(element, &self.present));
         if self.certify == Certify::Sinks {
             order.sort_by_key(|&element| !self.is_sink(element));
         }
@@ -265,7 +330,7 @@ impl<R: Removals> Sweep<R> {
                     self.proofs.insert(element, proof);
                 }
                 Err(keep) => {
-                    let expect = if self.streak == 0 { 0.05 } else { 0.4 };
+                    let expect = self.luck.0 / (self.luck.0 + self.luck.1);
                     return Some(Open { ask: Ask { keep, expect, why: "sweep" }, elements: vec![element] });
                 }
             }
@@ -285,11 +350,14 @@ impl<R: Removals> Machine for Sweep<R> {
     fn mark(&mut self, answer: &Answer) {
         let Some(Open { ask, elements }) = self.open.take() else { return };
         let single = elements.len() == 1;
+        if single {
+            // The last few count most: those who can go often stand together.
+            let hit = f64::from(u8::from(answer.is_hit()));
+            self.luck = (0.8 * self.luck.0 + hit, 0.8 * self.luck.1 + 1.0 - hit);
+        }
         match answer {
             Answer::Hit => {
-                self.present = ask.keep;
-                self.removed += 1;
-                self.proofs.clear();
+                self.adopt(ask.keep);
                 self.cursor = elements.last().copied().unwrap_or(self.cursor);
                 self.streak += 1;
                 if self.streak >= GROUP_AFTER {
@@ -300,6 +368,9 @@ impl<R: Removals> Machine for Sweep<R> {
                 let past = if matches!(answer, Answer::Unresolved) { Past::Unresolved } else { Past::Miss };
                 self.past.push((Arc::new(ask.keep), past));
                 if single {
+                    if self.is_partial() {
+                        self.passed.extend(elements);
+                    }
                     self.streak = 0;
                     self.group = 1;
                 } else {

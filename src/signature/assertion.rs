@@ -22,13 +22,14 @@ static OPENING: LazyLock<bytes::Regex> = LazyLock::new(|| {
     bytes::Regex::new(r"Assertion `|Assertion failed: `|Device-side assertion `").expect("the pattern is fixed")
 });
 static PLACE: LazyLock<regex::Regex> =
-    LazyLock::new(|| regex::Regex::new(r":(\d{1,7}):(?: |$)").expect("the pattern is fixed"));
+    LazyLock::new(|| regex::Regex::new(r":([0-9]{1,7}):(?: |$)").expect("the pattern is fixed"));
 static TRIPLE: LazyLock<regex::Regex> = LazyLock::new(|| {
-    regex::Regex::new(r"block: \[(\d+),(\d+),(\d+)\], thread: \[(\d+),(\d+),(\d+)\]").expect("the pattern is fixed")
+    regex::Regex::new(r"block: \[([0-9]+),([0-9]+),([0-9]+)\], thread: \[([0-9]+),([0-9]+),([0-9]+)\]")
+        .expect("the pattern is fixed")
 });
 static COMPILED_IN: LazyLock<bytes::Regex> = LazyLock::new(|| {
     bytes::Regex::new(
-        r"GPU assertion failure message = ([^\r\n]{0,1024})\r?\n[^\r\n]{0,80}File containing assertion = ([^\r\n]{0,1024}):(\d{1,7})\r?\n[^\r\n]{0,80}Device function containing assertion = ([^\r\n]{0,1024})",
+        r"(?-u)GPU assertion failure message = ([^\r\n]{0,1024})\r?\n[^\r\n]{0,80}File containing assertion = ([^\r\n]{0,1024}):([0-9]{1,7})\r?\n[^\r\n]{0,80}Device function containing assertion = ([^\r\n]{0,1024})",
     )
     .expect("the pattern is fixed")
 });
@@ -51,7 +52,7 @@ pub struct Assertion {
 }
 
 /// The first whole assertion line; a cut one only where there is no whole one.
-pub(super) fn first(output: &[u8]) -> Option<Assertion> {
+pub fn first(output: &[u8]) -> Option<Assertion> {
     let mut cut = None;
     for hit in OPENING.find_iter(output).take(PATIENCE) {
         match at(output, hit.start(), hit.end()) {

@@ -5,7 +5,7 @@
 //! Must not read logs; it answers questions about names and texts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -28,14 +28,6 @@ pub enum Error {
     /// Not the shape of a catalogue.
     #[error("catalog.yaml: {0}")]
     Shape(#[from] serde_json::Error),
-    /// A regular expression that does not compile.
-    #[error("catalog.yaml: {class}: {source}")]
-    Pattern {
-        /// The class that holds it.
-        class: String,
-        /// What is wrong with it.
-        source: Box<regex::Error>,
-    },
 }
 
 /// All failure classes, in order of precedence.
@@ -78,6 +70,34 @@ pub struct Class {
     pub check: Vec<String>,
     /// How to mend it.
     pub mend: Vec<String>,
+    /// The same of single operators, in the place of what stands above.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub advice: BTreeMap<String, Advice>,
+}
+
+/// What users usually did with an operator, what to look at, and how to mend it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// What users usually did.
+    pub mistakes: Vec<String>,
+    /// What to look at.
+    pub check: Vec<String>,
+    /// How to mend it.
+    pub mend: Vec<String>,
+}
+
+impl Class {
+    /// The advice for an operator; that of the whole class where there is none of its own.
+    pub fn advice_for(&self, operator: Option<&str>) -> Advice {
+        let names = operator.map(|name| Catalog::embedded().operators(name)).unwrap_or_default();
+        let own = names.iter().find_map(|name| self.advice.get(*name));
+        own.cloned().unwrap_or_else(|| Advice {
+            mistakes: self.mistakes.clone(),
+            check: self.check.clone(),
+            mend: self.mend.clone(),
+        })
+    }
 }
 
 /// An operator within a class.
@@ -115,11 +135,34 @@ pub enum Device {
     Silent,
 }
 
+/// The patterns of a class: compiled when they are first asked, as most runs ask few.
 #[derive(Debug)]
 struct Patterns {
-    texts: Vec<Regex>,
-    conditions: Vec<Regex>,
-    cpu: Vec<Vec<Regex>>,
+    texts: Lazy,
+    conditions: Lazy,
+    cpu: Vec<Lazy>,
+}
+
+#[derive(Debug)]
+struct Lazy {
+    sources: Vec<String>,
+    compiled: OnceLock<Vec<Regex>>,
+}
+
+impl Lazy {
+    fn new(sources: &[String]) -> Self {
+        // Only ASCII digits are printed, and their tables are a fraction of Unicode's.
+        let sources = sources.iter().map(|text| text.replace("\\d", "[0-9]")).collect();
+        Self { sources, compiled: OnceLock::new() }
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, Regex> {
+        let compile = || {
+            let all = self.sources.iter().map(|text| Regex::new(text));
+            all.collect::<Result<Vec<_>, _>>().expect("a test compiles each pattern of the catalogue")
+        };
+        self.compiled.get_or_init(compile).iter()
+    }
 }
 
 /// What a text of the CPU says about a failure.
@@ -142,7 +185,7 @@ impl Catalog {
     /// Reads a catalogue.
     ///
     /// # Errors
-    /// Where it has not the shape of one, or holds a pattern that does not compile.
+    /// Where it has not the shape of one.
     pub fn parse(text: &str) -> Result<Catalog, Error> {
         let mut catalog: Catalog = serde_json::from_value(json(&yaml::parse("catalog.yaml", text)?))?;
         for (name, others) in &catalog.operators {
@@ -151,17 +194,10 @@ impl Catalog {
             }
         }
         for class in &catalog.classes {
-            let compile = |patterns: &[String]| -> Result<Vec<Regex>, Error> {
-                let pattern = |text: &String| {
-                    Regex::new(text)
-                        .map_err(|source| Error::Pattern { class: class.class.clone(), source: Box::new(source) })
-                };
-                patterns.iter().map(pattern).collect()
-            };
             catalog.patterns.push(Patterns {
-                texts: compile(&class.texts)?,
-                conditions: compile(&class.conditions)?,
-                cpu: class.operators.iter().map(|operator| compile(&operator.cpu)).collect::<Result<_, _>>()?,
+                texts: Lazy::new(&class.texts),
+                conditions: Lazy::new(&class.conditions),
+                cpu: class.operators.iter().map(|operator| Lazy::new(&operator.cpu)).collect(),
             });
         }
         Ok(catalog)
@@ -262,6 +298,11 @@ mod tests {
     fn the_embedded_catalogue_is_consistent() {
         let catalog = Catalog::parse(TEXT).expect("catalogue");
         assert_eq!(catalog.version, 1);
+        for patterns in &catalog.patterns {
+            // Asking for one compiles all.
+            let cpu: usize = patterns.cpu.iter().map(|cpu| cpu.iter().len()).sum();
+            assert!(patterns.texts.iter().len() + patterns.conditions.iter().len() + cpu < 1000);
+        }
         let mut ids = BTreeSet::new();
         let mut names = BTreeSet::new();
         for class in catalog.classes() {
@@ -270,6 +311,12 @@ mod tests {
                 assert!(!part.is_empty(), "{} lacks advice", class.class);
             }
             let listed: Vec<&str> = class.operators.iter().map(|operator| operator.name.as_str()).collect();
+            for (name, advice) in &class.advice {
+                assert!(listed.contains(&name.as_str()), "{}: advice for {name}", class.class);
+                for part in [&advice.mistakes, &advice.check, &advice.mend] {
+                    assert!(!part.is_empty(), "{}: {name} lacks advice", class.class);
+                }
+            }
             for name in &listed {
                 assert!(catalog.operators.contains_key(*name), "{name} is no canonical operator");
             }

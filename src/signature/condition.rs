@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-static TEMPORARY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\btmp\d+\b").expect("the pattern is fixed"));
+static TEMPORARY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\btmp[0-9]+\b").expect("the pattern is fixed"));
 
 /// What generated code says about an index; the bound and the temporary change with the graph.
 const GENERATED_BOUND: &str = "index out of bounds: 0 <= index < bound";

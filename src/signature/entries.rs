@@ -25,6 +25,9 @@ pub struct Entry {
     /// The text of `&& "message"`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The condition in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub means: Option<String>,
     /// Operators that can fire it.
     pub operators: Vec<String>,
     /// Line by version of torch, where known.
@@ -81,6 +84,15 @@ pub(super) struct Known<'a> {
     pub(super) condition: Option<String>,
     /// 2 for a condition and message as printed, 1 for the condition, 0 for a wildcard.
     exactness: u8,
+    /// Printed so by another release only.
+    is_alias: bool,
+}
+
+impl Known<'_> {
+    /// Whether condition and message are those that the releases of today print.
+    pub(super) fn is_current(&self) -> bool {
+        self.exactness == 2 && !self.is_alias
+    }
 }
 
 impl Catalog {
@@ -120,6 +132,7 @@ struct Shape<'a> {
     message: &'a str,
     /// Whether the printed condition is kept, as it is another check of the same kernels.
     keeps: bool,
+    is_alias: bool,
 }
 
 impl Entry {
@@ -130,6 +143,7 @@ impl Entry {
             condition: &self.condition,
             message: &self.message,
             keeps: self.condition == "*",
+            is_alias: false,
         };
         let others = self.others.iter().map(|condition| Shape {
             file: &self.file,
@@ -137,6 +151,7 @@ impl Entry {
             condition,
             message: "",
             keeps: true,
+            is_alias: false,
         });
         let aliases = self.aliases.iter().map(|alias| Shape {
             file: alias.file.as_deref().unwrap_or(&self.file),
@@ -144,6 +159,7 @@ impl Entry {
             condition: alias.condition.as_deref().unwrap_or(&self.condition),
             message: alias.message.as_deref().unwrap_or(&self.message),
             keeps: false,
+            is_alias: true,
         });
         std::iter::once(first).chain(others).chain(aliases)
     }
@@ -190,6 +206,7 @@ impl Shape<'_> {
             function: today,
             condition: if self.keeps { condition.map(str::to_owned) } else { Some(entry.condition.clone()) },
             exactness,
+            is_alias: self.is_alias,
         })
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 /// How much of the end of the output is read.
 const TAIL: usize = 512 * 1024;
@@ -14,18 +15,18 @@ const TAIL: usize = 512 * 1024;
 const PREFIX: &str = r"(?:\[[^\]\n]{1,80}\]:? ?|\([^)\n]{1,80}\) (?:[A-Z]+ [^\n\]]{0,80}\] ?)?)*";
 
 static RAISED: LazyLock<Regex> = LazyLock::new(|| {
-    let name = r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|Iteration)";
+    let name = r"[A-Za-z_][0-9A-Za-z_.]*(?:Error|Exception|Interrupt|Exit|Iteration)";
     Regex::new(&format!(r"(?m)^{PREFIX}({name})(?:: ([^\n]*))?\r?$")).expect("the pattern is fixed")
 });
 static TERMINATED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(
-        r"terminate called after throwing an instance of '([^'\n]{{1,200}})'(?:\r?\n{PREFIX}\s*what\(\):\s*([^\n]*))?"
+        r"terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n{PREFIX}\s*what\(\):\s*([^\n]*))?"
     ))
     .expect("the pattern is fixed")
 });
 static FRAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(
-        "(?m)^{PREFIX}[ \\t]*File \"([^\"\\n]{{1,1000}})\", line (\\d+), in ([^\\n]{{1,200}})\\n{PREFIX}[ \\t]*([^\\n]*)"
+        "(?m)^{PREFIX}[ \\t]*File \"([^\"\\n]+)\", line ([0-9]+), in ([^\\n]+)\\n{PREFIX}[ \\t]*([^\\n]*)"
     ))
     .expect("the pattern is fixed")
 });
@@ -43,12 +44,17 @@ pub(super) struct Raised {
     pub(super) frames: Vec<Frame>,
 }
 
-/// One frame of a traceback.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) file: String,
-    pub(super) function: String,
-    pub(super) code: String,
+/// One frame of a printed traceback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The file as printed.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// Name of the function.
+    pub function: String,
+    /// The line's text.
+    pub code: String,
 }
 
 /// The last exception; one that only ended an interpreter's clean-up or a library's own is passed over where there is another.
@@ -77,7 +83,7 @@ pub(super) fn last(output: &str) -> Option<Raised> {
         .captures_iter(&head[start..])
         .map(|found| {
             let part = |group: usize| found.get(group).map_or("", |part| part.as_str()).trim().to_owned();
-            Frame { file: part(1), function: part(3), code: part(4) }
+            Frame { file: part(1), line: part(2).parse().unwrap_or(0), function: part(3), code: part(4) }
         })
         .collect();
     Some(Raised {
@@ -109,8 +115,7 @@ pub(super) fn says_asynchronous(text: &str) -> bool {
 
 /// An exception in one line, without what differs from run to run.
 pub(super) fn one_line(kind: &str, message: &str) -> String {
-    static PLACE: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r" at [^\s]{1,1000}:\d+$").expect("the pattern is fixed"));
+    static PLACE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" at [^\s]+:[0-9]+$").expect("the pattern is fixed"));
     let first = message.lines().next().unwrap_or_default().trim();
     let first = PLACE.replace(first, "");
     let first: String = first.chars().take(300).collect();

@@ -41,6 +41,17 @@ impl Signature {
             .collect()
     }
 
+    /// The condition in words, where the catalogue has them.
+    pub fn condition_in_words(&self) -> Option<&'static str> {
+        let names = self.operator.as_deref().map(|name| Catalog::embedded().operators(name)).unwrap_or_default();
+        let known = self.known();
+        let fires = |known: &&super::entries::Known<'_>| {
+            known.class.class == self.class && known.entry.operators.iter().any(|name| names.contains(&name.as_str()))
+        };
+        let of_class = |known: &&super::entries::Known<'_>| known.class.class == self.class;
+        known.iter().find(fires).or_else(|| known.iter().find(of_class))?.entry.means.as_deref()
+    }
+
     fn known(&self) -> Vec<super::entries::Known<'static>> {
         let Some(file) = &self.file else {
             return Vec::new();

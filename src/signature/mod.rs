@@ -17,10 +17,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use assertion::Assertion;
-pub use catalog::{Catalog, Class, CpuText, Device, Error, Operator};
+pub use assertion::{Assertion, first as first_assertion};
+pub use catalog::{Advice, Catalog, Class, CpuText, Device, Error, Operator};
 pub use entries::{Alias, Entry};
-pub use reading::{Reading, read};
+pub use exception::Frame as TracebackFrame;
+pub use reading::{Reading, Stack, read};
 
 /// Class of an assertion that the catalogue does not hold.
 pub const UNKNOWN_ASSERT: &str = "unknown_assert";

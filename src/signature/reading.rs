@@ -7,11 +7,12 @@
 use std::sync::LazyLock;
 
 use regex::{Regex, bytes};
+use serde::{Deserialize, Serialize};
 
 use super::assertion::{self, Assertion};
 use super::catalog::Class;
 use super::entries::Known;
-use super::exception::{self, Raised};
+use super::exception::{self, Frame, Raised};
 use super::{CUDA_ERROR, Catalog, Evidence, Family, Signature, UNKNOWN_ASSERT, UNNAMED_ASSERT, condition};
 
 static TRIGGERED: LazyLock<bytes::Regex> = LazyLock::new(|| {
@@ -33,7 +34,7 @@ static SANITIZER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is fixed")
 });
 static CUDA_TEXT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?:CUDA|HIP)(?: driver| runtime)? error(?: \(\d+\))?\s?: ([^\n]{1,200})")
+    Regex::new(r"(?:CUDA|HIP)(?: driver| runtime)? error(?: \([0-9]+\))?\s?: ([^\n]{1,200})")
         .expect("the pattern is fixed")
 });
 static TRITON_TEXT: LazyLock<Regex> =
@@ -48,8 +49,22 @@ pub struct Reading {
     pub assertion: Option<Assertion>,
     /// The exception in one line.
     pub exception: Option<String>,
-    /// Whether CUDA said that the place of the exception may be wrong.
-    pub asynchronous: bool,
+    /// Whether the place of the exception can be believed.
+    pub stack: Stack,
+    /// The last traceback that was printed, outermost first.
+    pub traceback: Vec<Frame>,
+}
+
+/// Whether the place of an exception can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stack {
+    /// CUDA said that it may be wrong.
+    Asynchronous,
+    /// CUDA's hints are there without that one: launches were blocking.
+    Blocking,
+    /// Nothing tells.
+    Unknown,
 }
 
 /// The evidence around an exception, from the outcome or from the log.
@@ -79,10 +94,17 @@ pub fn read(evidence: &Evidence<'_>) -> Option<Reading> {
         Some(assertion) => of_assertion(assertion, &context),
         None => of_texts(evidence, &context)?,
     };
+    let hints = context.printed.as_ref().is_some_and(Raised::has_hints);
+    let stack = match (asynchronous, hints) {
+        (true, _) => Stack::Asynchronous,
+        (false, true) => Stack::Blocking,
+        (false, false) => Stack::Unknown,
+    };
+    let traceback = context.printed.as_ref().map(|raised| raised.frames.clone()).unwrap_or_default();
     let exception = exception::one_line(&context.kind, &context.message);
     let exception = (!exception.is_empty()).then_some(exception);
     signature.exception.clone_from(&exception);
-    Some(Reading { signature, assertion: found, exception, asynchronous })
+    Some(Reading { signature, assertion: found, exception, stack, traceback })
 }
 
 fn blank(family: Family, class: &str) -> Signature {
@@ -115,7 +137,15 @@ fn of_assertion(assertion: &Assertion, context: &Context<'_>) -> Signature {
     let mut allowed: Vec<&str> = known.iter().flat_map(|known| &known.entry.operators).map(String::as_str).collect();
     allowed.sort_unstable();
     allowed.dedup();
-    let is_allowed = |name: &str| catalog.operators(name).iter().any(|name| allowed.contains(name));
+    // An innocent operator may have fired the same kernel with another text in an older release.
+    let current: Vec<&str> = known
+        .iter()
+        .filter(|known| known.is_current())
+        .flat_map(|known| &known.entry.operators)
+        .map(String::as_str)
+        .collect();
+    let believed = if current.is_empty() { &allowed } else { &current };
+    let is_allowed = |name: &str| catalog.operators(name).iter().any(|name| believed.contains(name));
     let operator = context.operator(is_allowed).or_else(|| context.operator_of_traceback(&allowed));
     let Some(best) = choose(&known, operator.as_deref()) else {
         return Signature {

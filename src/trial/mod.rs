@@ -6,7 +6,10 @@ mod pool;
 mod report;
 
 pub use pool::{Event, Pool, PoolError, PoolSpec, ServerInfo, Started};
-pub use report::{Argument, Exception, Failure, Frame, Missing, Note, Offence, Opened, Report, SyntaxProblem, Trace};
+pub use report::{
+    Argument, AtHand, Exception, Failure, FirstSeen, Frame, Missing, Note, Offence, Opened, Operand, Report, Step,
+    SyntaxProblem, Trace, ValuePath,
+};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -66,12 +69,23 @@ pub struct ProgramSpec {
 }
 
 /// What a trial is asked to observe beside its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observe {
     /// Executed lines and calls.
     pub trace: bool,
     /// Modules, imported and opened files.
     pub inventory: bool,
+    /// The offending value, as text, whose path is wanted.
+    pub follow: Option<String>,
+}
+
+/// Calls whose arguments are looked at before the launch: on a real device nothing can be read after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Watch {
+    /// Public name of the operator; `None` is every operator that can assert.
+    pub operator: Option<String>,
+    /// Project file with the first and the last line of the statement that calls it; `None` is everywhere.
+    pub site: Option<(String, u32, u32)>,
 }
 
 /// What a bisection changes about how the program is run; nothing otherwise.
@@ -106,6 +120,8 @@ pub struct Request {
     pub pins: Pins,
     /// What to observe.
     pub observe: Observe,
+    /// Calls to look at before they are made.
+    pub watch: Option<Watch>,
     /// Time until the trial is killed.
     pub timeout: Duration,
     /// What is otherwise than in the case.

@@ -243,6 +243,8 @@ impl Pool {
             "seed": request.pins.seed, "num_workers": request.pins.num_workers,
             "launch_blocking": request.pins.launch_blocking, "device": self.spec.device, "witness": true,
             "trace": request.observe.trace, "inventory": request.observe.inventory,
+            "watch": request.watch,
+            "follow": request.observe.follow.as_ref().map(|value| json!({ "value": value })),
         });
         let begun = Instant::now();
         let running = Running { begun, deadline: begun + request.timeout, pid: None, killed: None, scratch };

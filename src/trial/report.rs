@@ -92,6 +92,15 @@ pub struct Argument {
     /// Text of an argument that is no tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// All values of a small tensor, nested as its dimensions; a number that JSON does not have is a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<serde_json::Value>,
+    /// Parts of a list that holds tensors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<Argument>,
+    /// Given by name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keyword: bool,
 }
 
 /// The element that breaks the operator's rule.
@@ -108,6 +117,8 @@ pub struct Offence {
     pub position: Option<Vec<i64>>,
     /// Index in the data set of the sample that holds it.
     pub sample: Option<i64>,
+    /// Name of the argument that holds it.
+    pub argument: Option<String>,
 }
 
 /// The first torch call that failed on the device.
@@ -156,6 +167,81 @@ pub struct Opened {
     pub project: bool,
 }
 
+/// An expression of the project that held the offending value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Step {
+    /// Relative to the project root.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// Name of the function, `<module>` at top level.
+    pub function: String,
+    /// The expression.
+    pub text: String,
+    /// Its result in short.
+    pub value: String,
+    /// Where in the result the value stands: indices and keys.
+    pub position: Vec<serde_json::Value>,
+}
+
+/// A record (dict, text, list of plain values) that was at hand where the value appeared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AtHand {
+    /// Calls away, 1 is the expression's own.
+    pub depth: u32,
+    /// Name of the variable.
+    pub name: String,
+    /// The record; parts that are no plain values are `...`.
+    pub value: serde_json::Value,
+}
+
+/// An operand of the expression in which the value appeared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Operand {
+    /// The expression.
+    pub text: String,
+    /// Its result in short.
+    pub value: String,
+}
+
+/// Where the value appeared first, as far as it could be followed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FirstSeen {
+    /// The expression.
+    #[serde(flatten)]
+    pub step: Step,
+    /// What it was made from.
+    pub made_from: Vec<Operand>,
+    /// Texts among its operands.
+    pub texts: Vec<String>,
+    /// Numbers from which it was computed.
+    pub numbers: Vec<serde_json::Value>,
+    /// The field of a record that was read.
+    pub field: Option<String>,
+    /// Records at hand, nearest first.
+    pub context: Vec<AtHand>,
+    /// Whether the expression loads a file.
+    pub load: bool,
+    /// Where in the loaded array the value stands.
+    pub first: Vec<serde_json::Value>,
+    /// Whether the value was followed to where it is made; else it came from code outside of the project.
+    pub complete: bool,
+}
+
+/// The path of the offending value, the failing call first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ValuePath {
+    /// Expressions that held it.
+    pub steps: Vec<Step>,
+    /// Where it appeared first.
+    pub origin: Option<FirstSeen>,
+}
+
 /// `outcome.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -168,6 +254,8 @@ pub struct Report {
     pub exception: Option<Exception>,
     /// The first failing torch call.
     pub failure: Option<Failure>,
+    /// The path of the offending value, where it was followed.
+    pub path: Option<ValuePath>,
     /// What the emulated device cannot do.
     pub not_emulated: Option<String>,
     /// What was noticed on the way.
@@ -191,4 +279,6 @@ pub struct Trace {
     pub executed: BTreeMap<String, Vec<(u32, u64, u64)>>,
     /// Caller file, caller line, callee file, first line of the callee, count.
     pub calls: Vec<(String, u32, String, u32, u64)>,
+    /// File to `[line, window, first, last]`: when a line ran between two executions of the failing line.
+    pub windows: BTreeMap<String, Vec<(u32, u32, u64, u64)>>,
 }

@@ -112,6 +112,31 @@ fn the_emulated_device_does_what_cuda_does_with_an_old_torch() {
 }
 
 #[test]
+fn the_failing_call_is_recorded_wherever_it_is_made_with_the_torch_of_today() {
+    passes(&new_python(), "test_record.py");
+}
+
+#[test]
+fn the_failing_call_is_recorded_wherever_it_is_made_with_an_old_torch() {
+    passes(&old_python(), "test_record.py");
+}
+
+#[test]
+fn the_emulated_device_fails_where_and_how_the_recorded_gpu_failed() {
+    passes(&new_python(), "test_recorded.py");
+}
+
+#[test]
+fn processes_see_the_emulated_device_with_the_torch_of_today() {
+    passes(&new_python(), "test_processes.py");
+}
+
+#[test]
+fn processes_see_the_emulated_device_with_an_old_torch() {
+    passes(&old_python(), "test_processes.py");
+}
+
+#[test]
 fn every_python_test_file_is_run_by_a_test_here() {
     let own = include_str!("harness.rs");
     for entry in std::fs::read_dir(root().join("tests/py")).unwrap() {

@@ -7,8 +7,13 @@
 
 mod bad_input;
 mod bisect;
+mod call;
 mod case;
 mod corpus;
+mod emulated;
+mod explain;
+mod explain_cases;
+mod first;
 mod harness;
 mod passes;
 mod program;

@@ -10,27 +10,27 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Expected {
+pub(crate) enum Expected {
     Nothing(String),
     Failure(Wanted),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
-    family: Family,
-    class: String,
-    operator: Option<String>,
-    file: Option<String>,
-    function: Option<String>,
-    condition: Option<String>,
+pub(crate) struct Wanted {
+    pub(crate) family: Family,
+    pub(crate) class: String,
+    pub(crate) operator: Option<String>,
+    pub(crate) file: Option<String>,
+    pub(crate) function: Option<String>,
+    pub(crate) condition: Option<String>,
 }
 
-fn logs() -> PathBuf {
+pub(crate) fn logs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpu-logs")
 }
 
-fn expected() -> BTreeMap<String, Expected> {
+pub(crate) fn expected() -> BTreeMap<String, Expected> {
     let text = fs::read_to_string(logs().join("expected.yaml")).expect("expected.yaml");
     serde_yaml::from_str(&text).expect("expected.yaml has the shape of a table")
 }
@@ -461,7 +461,7 @@ fn cut_and_broken_output_is_read_as_far_as_it_goes() {
 }
 
 /// What this thread has used of the processor: a busy machine does not change it.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts processor time");
     Duration::from_nanos(text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("nanoseconds"))
 }

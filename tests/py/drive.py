@@ -60,14 +60,14 @@ class Project:
 class Server:
     """One server process; `trial` runs one trial to its end, `begin` and `wait` do it in two steps."""
 
-    def __init__(self, project, preload=(), env=None, flags=(), python=sys.executable, **hello):
+    def __init__(self, project, preload=(), env=None, flags=(), python=sys.executable, patience=120, **hello):
         self.project = project
         self.log = tempfile.TemporaryFile()
         environment = dict(os.environ, PYTHONHASHSEED="0", **(env or {}))
         self.process = subprocess.Popen([python, *flags, os.path.join(HARNESS, "server.py")], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, env=environment, cwd=project.root,
                                         start_new_session=True)
-        self.watchdog = threading.Timer(120, self.process.kill)
+        self.watchdog = threading.Timer(patience, self.process.kill)
         self.watchdog.daemon = True
         self.watchdog.start()
         self.number = 0

@@ -214,12 +214,169 @@ step(); f = io.BytesIO(); torch.save({"model": m.state_dict(), "opt": opt.state_
 ck = torch.load(f, map_location=device); m2 = copy.deepcopy(m); m2.load_state_dict(ck["model"]); opt.load_state_dict(ck["opt"]); l = step()
 result = [l] + list(m.state_dict().values()) + list(m2.state_dict().values()) + list(ck["model"].values())
 """,
+    "mixture of experts": """
+class MoE(nn.Module):
+    def __init__(self):
+        super().__init__(); self.gate = nn.Linear(6, 4); self.experts = nn.ModuleList(nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 6)) for _ in range(4))
+    def forward(self, x):
+        w, pick = self.gate(x).softmax(-1).topk(2, dim=-1); out = torch.zeros_like(x)
+        for k, expert in enumerate(self.experts):
+            row, slot = torch.where(pick == k)
+            if row.numel(): out.index_add_(0, row, expert(x[row]) * w[row, slot][:, None])
+        load = F.one_hot(pick, 4).float().mean((0, 1)); return out, (load * self.gate(x).softmax(-1).mean(0)).sum()
+m = MoE().to(device); opt = torch.optim.AdamW(m.parameters(), lr=0.01)
+for step in range(3):
+    x = torch.randn(10, 6, device=device); y, balance = m(x); loss = F.mse_loss(y, x) + 0.1 * balance
+    opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, y] + list(m.state_dict().values())
+""",
+    "siamese network with triplets": """
+net = nn.Sequential(nn.Conv1d(2, 4, 3), nn.PReLU(), nn.AvgPool1d(2), nn.Flatten(), nn.Linear(12, 5)).to(device)
+opt = torch.optim.Adagrad(net.parameters(), lr=0.05); triplet, cosine = nn.TripletMarginLoss(0.5), nn.CosineEmbeddingLoss(0.2)
+for step in range(3):
+    a, p, n = (torch.randn(4, 2, 8, device=device) for _ in range(3)); ea, ep, en = net(a), net(p), net(n)
+    loss = triplet(ea, ep, en) + cosine(ea, en, -torch.ones(4, device=device)) + F.pairwise_distance(ea, ep).clamp(min=0.1).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, torch.cdist(ea, en)] + list(net.parameters())
+""",
+    "vision transformer": """
+class ViT(nn.Module):
+    def __init__(self):
+        super().__init__(); self.patch = nn.Conv2d(3, 16, 4, stride=4); self.cls = nn.Parameter(torch.zeros(1, 1, 16))
+        self.pos = nn.Parameter(torch.randn(1, 5, 16) * 0.02); self.att = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.a, self.b = nn.LayerNorm(16), nn.LayerNorm(16); self.mlp = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 16)); self.head = nn.Linear(16, 3)
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2); x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos
+        h = self.a(x); x = x + self.att(h, h, h)[0]; x = x + self.mlp(self.b(x)); return self.head(x[:, 0])
+m = ViT().to(device); opt = torch.optim.AdamW(m.parameters(), lr=1e-3); sched = torch.optim.lr_scheduler.OneCycleLR(opt, 0.01, total_steps=4)
+for step in range(3):
+    x, y = torch.rand(2, 3, 8, 8, device=device), torch.randint(3, (2,), device=device)
+    loss = nn.CrossEntropyLoss(label_smoothing=0.1)(m(x), y); opt.zero_grad(); loss.backward(); opt.step(); sched.step()
+result = [loss] + list(m.state_dict().values())
+""",
+    "denoising autoencoder": """
+enc = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.InstanceNorm2d(4, affine=True), nn.ELU(), nn.Conv2d(4, 8, 3, stride=2, padding=1))
+dec = nn.Sequential(nn.ConvTranspose2d(8, 4, 4, 2, 1), nn.Hardtanh(), nn.Upsample(scale_factor=2), nn.Conv2d(4, 1, 3, padding=1), nn.Sigmoid())
+m = nn.Sequential(enc, dec).to(device); opt = torch.optim.Adamax(m.parameters(), lr=0.01); ema = torch.optim.swa_utils.AveragedModel(m)
+for step in range(3):
+    x = torch.rand(2, 1, 8, 8, device=device); noisy = (x + 0.1 * torch.randn_like(x)).clamp(0, 1); r = m(noisy)
+    loss = F.binary_cross_entropy(r, x) + F.huber_loss(r, x) + F.l1_loss(r, x); opt.zero_grad(); loss.backward(); opt.step(); ema.update_parameters(m)
+result = [loss, r] + list(ema.module.state_dict().values())
+""",
+    "sequence to sequence with attention": """
+class Seq2Seq(nn.Module):
+    def __init__(self):
+        super().__init__(); self.e = nn.Embedding(12, 6, padding_idx=0); self.enc = nn.GRU(6, 8, batch_first=True); self.dec = nn.GRUCell(14, 8); self.out = nn.Linear(8, 12)
+    def forward(self, src, tgt):
+        keys, h = self.enc(self.e(src)); h = h[-1]; mask = (src == 0); outs = []
+        for t in range(tgt.shape[1]):
+            score = torch.bmm(keys, h[:, :, None])[..., 0].masked_fill(mask, -1e9); c = (score.softmax(1)[:, :, None] * keys).sum(1)
+            h = self.dec(torch.cat([self.e(tgt[:, t]), c], 1), h); outs.append(self.out(h))
+        return torch.stack(outs, 1)
+m = Seq2Seq().to(device); opt = torch.optim.Adam(m.parameters(), lr=0.01)
+for step in range(3):
+    src, tgt = torch.randint(0, 12, (3, 6), device=device), torch.randint(1, 12, (3, 5), device=device)
+    logits = m(src, tgt[:, :-1]); loss = F.cross_entropy(logits.transpose(1, 2), tgt[:, 1:], ignore_index=0)
+    opt.zero_grad(); loss.backward(); nn.utils.clip_grad_norm_(m.parameters(), 1.0); opt.step()
+result = [loss, logits] + list(m.state_dict().values())
+""",
+    "word vectors by negative sampling": """
+u, v = nn.Embedding(20, 5, sparse=True).to(device), nn.EmbeddingBag(20, 5, mode="mean").to(device)
+sparse, dense = torch.optim.SparseAdam(u.parameters(), lr=0.01), torch.optim.SGD(v.parameters(), lr=0.1)
+counts = torch.rand(20, device=device) + 0.1
+for step in range(3):
+    centre = torch.randint(20, (6,), device=device); bag = torch.randint(20, (18,), device=device); offsets = torch.arange(0, 18, 3, device=device)
+    negative = torch.multinomial(counts, 24, replacement=True).view(6, 4); c = v(bag, offsets)
+    loss = -F.logsigmoid((u(centre) * c).sum(1)).mean() - F.logsigmoid(-(u(negative) @ c[:, :, None])).mean()
+    sparse.zero_grad(); dense.zero_grad(); loss.backward(); sparse.step(); dense.step()
+result = [loss, u.weight, v.weight, torch.unique(centre), F.cosine_similarity(u.weight[:1], u.weight)]
+""",
+    "normalising flow": """
+class Coupling(nn.Module):
+    def __init__(self, flip):
+        super().__init__(); self.flip = flip; self.net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 4))
+    def forward(self, x):
+        a, b = x.chunk(2, 1); a, b = (b, a) if self.flip else (a, b); s, t = self.net(a).chunk(2, 1); s = torch.tanh(s)
+        b = b * s.exp() + t; return torch.cat([b, a] if self.flip else [a, b], 1), s.sum(1)
+flow = nn.ModuleList([Coupling(False), Coupling(True)]).to(device); opt = torch.optim.NAdam(flow.parameters(), lr=0.01)
+base = torch.distributions.MultivariateNormal(torch.zeros(4, device=device), torch.eye(4, device=device))
+for step in range(3):
+    z = torch.randn(6, 4, device=device); logdet = torch.zeros(6, device=device)
+    for layer in flow: z, d = layer(z); logdet = logdet + d
+    loss = -(base.log_prob(z) + logdet).mean(); opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, z, torch.linalg.slogdet(torch.eye(4, device=device) * 2)[1]]
+""",
+    "q-learning from a replay buffer": """
+q = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).to(device); target = copy.deepcopy(q); opt = torch.optim.RMSprop(q.parameters(), lr=0.01)
+memory = [(torch.randn(3), torch.randint(2, (1,)), torch.randn(1), torch.randn(3)) for _ in range(16)]
+for step in range(3):
+    s, a, r, n = (torch.stack(column).to(device, non_blocking=True) for column in zip(*memory[step:step + 8]))
+    with torch.no_grad(): goal = r + 0.9 * target(n).max(1, keepdim=True)[0]
+    chosen = q(s).gather(1, a); loss = F.smooth_l1_loss(chosen, goal); opt.zero_grad(); loss.backward(); opt.step()
+    target.load_state_dict({k: 0.9 * v + 0.1 * q.state_dict()[k] for k, v in target.state_dict().items()})
+    greedy = q(s).argmax(1).cpu().numpy().tolist()
+result = [loss, torch.tensor(greedy, device=device)] + list(target.state_dict().values())
+""",
+    "speech recognition with ctc": """
+net = nn.GRU(4, 6, bidirectional=True).to(device); head = nn.Linear(12, 5).to(device); opt = torch.optim.Adam([*net.parameters(), *head.parameters()])
+for step in range(3):
+    x = torch.randn(10, 2, 4, device=device); p = head(net(x)[0]).log_softmax(2); y = torch.randint(1, 5, (2, 3), device=device)
+    loss = F.ctc_loss(p, y, torch.full((2,), 10, dtype=torch.long), torch.full((2,), 3, dtype=torch.long)); opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, p.argmax(2)] + list(head.parameters())
+""",
+    "spatial transformer and roi crops": """
+loc = nn.Sequential(nn.Flatten(), nn.Linear(64, 6)).to(device); nn.init.zeros_(loc[1].weight); loc[1].bias.data.copy_(torch.tensor([1., 0, 0, 0, 1, 0]))
+opt = torch.optim.SGD(loc.parameters(), lr=0.1)
+for step in range(3):
+    x = torch.rand(2, 1, 8, 8, device=device); grid = F.affine_grid(loc(x).view(-1, 2, 3), x.size(), align_corners=False)
+    y = F.grid_sample(x, grid, align_corners=False); loss = (F.adaptive_max_pool2d(y, 2) - F.unfold(x, 4, stride=4).mean(1).view(2, 1, 2, 2)).pow(2).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+result = [loss, y, F.pad(y, (1, 1, 1, 1), mode="reflect"), torch.roll(x, 1, 2)]
+""",
+    "linear regression by lbfgs": """
+x, w = torch.randn(20, 3, device=device), torch.tensor([1., -2., 3.], device=device); y = x @ w; m = nn.Linear(3, 1).to(device)
+opt = torch.optim.LBFGS(m.parameters(), max_iter=5)
+def closure():
+    opt.zero_grad(); l = F.mse_loss(m(x)[:, 0], y); l.backward(); return l
+loss = opt.step(closure)
+result = [loss.detach(), m.weight, torch.linalg.norm(w)]
+""",
 }
 
 # one call for each assert that a CPU can show; x is 4 by 5, i makes indices
 SETUP = """import torch, torch.nn.functional as F
 x = torch.randn(4, 5, device='cuda')
 i = lambda *v: torch.tensor(v, device='cuda')
+"""
+
+
+# without blocking launches: a second step that fails, after a first that has loaded every kernel
+HELD = """
+import torch, torch.nn as nn, torch.nn.functional as F
+m, t = nn.Linear(5, 5).cuda(), torch.zeros(4, dtype=torch.long, device="cuda")
+x = torch.randn(4, 5, device="cuda")
+def step(t):
+    loss = F.cross_entropy(m(x * 2), t)
+    loss.backward()
+    m.weight.data.add_(m.weight.grad, alpha=-0.1)
+    return loss
+loss = step(t)
+t[2] = 7
+held = step(t)
+%s
+print("unreached")
+"""
+WAITING = ("held.item()", "print(held)", "float(held)", "x.cpu()", "bool(x.sum() > 0)", "torch.nonzero(x)", "x[x > 0]",
+           "x.tolist()", "torch.cuda.synchronize()", "torch.zeros(9, device='cuda')", "torch.ones(3).cuda()",
+           "x.masked_select(x > 0)", "torch.save(x, __import__('io').BytesIO())", "torch.equal(x, x)", "x.sigmoid()",
+           "torch.randn(4, 5, device='cuda').mul(2)", "torch.cuda.Event().synchronize()",
+           "torch.cuda.current_stream().synchronize()")
+GOES_ON = ("x = x * 2", "x.view(-1)", "held.detach()", "step(t)", "torch.ones(2).sum().item()")
+FIRST_PRODUCT = """
+import torch
+e, m = torch.nn.Embedding(4, 8).cuda(), torch.nn.Linear(8, 2).cuda()
+h = e(torch.tensor([1, 9]).cuda())
+m(h)
 """
 
 
@@ -266,8 +423,35 @@ def calls(version):
         ("F.max_unpool3d(x[None, None, None, :2, :2], i(0, 1, 2, 999).view(1, 1, 1, 2, 2), 2)", "MaxUnpooling.cu",
          "max_unpooling3d_forward_kernel"),
     ]
-    if not old:
+    backward = "t = %s; l = F.nll_loss(%s.requires_grad_(), t%s); t.data.fill_(9); l.sum().backward()"
+    table += [
+        ("F.embedding_bag(i(1, 2, 3), x, i(0, 2, 1), mode='max')", "EmbeddingBag.cu", "EmbeddingBag_updateOutputKernel_max"),
+        ("x.scatter_add_(0, i(9)[None], x[:1, :1].clone())", "ScatterGatherKernel.cu", "operator()"),
+        ("torch.repeat_interleave(i(1, -2, 4), output_size=3)", "Repeat.cu", "compute_cuda_kernel"),
+        ("torch.repeat_interleave(x, i(1, 1, -2, 4), dim=0, output_size=4)", "Repeat.cu", "compute_cuda_kernel"),
+        ("torch.segment_reduce(x[0], 'sum', lengths=i(-1, 6), unsafe=True)", "SegmentReduce.cu", "segment_reduce_forward_kernel"),
+        ("torch.eye(3).to_sparse().cuda().index_select(0, i(5))", "Indexing.cu", "operator()"),
+        (backward % ("i(0, 1, 2, 3)", "x", ""), "Loss.cu", "nll_loss_backward_reduce_cuda_kernel_2d"),
+        (backward % ("i(1)[0]", "x[0]", ""), "Loss.cu", "nll_loss_backward_reduce_cuda_kernel_1d"),
+        (backward % ("i(0, 1, 2, 3)", "x", ", reduction='none'"), "Loss.cu", "nll_loss_backward_no_reduce_cuda_kernel"),
+        (backward % ("i(0, 1, 2, 3).view(1, 2, 2)", "x.view(1, 5, 2, 2)", ""), "NLLLoss2d.cu", "nll_loss2d_backward_kernel"),
+        ("torch.sparse_csr_tensor(i(0, 1, 2), i(0, 7), torch.ones(2).cuda(), (2, 2)%s)" % ("" if old else ", check_invariants=True"),
+         "ValidateCompressedIndicesCommon.h", "_assert"),
+    ]
+    table += [("torch.bernoulli(torch.tensor(%s).cuda())" % [2. if at == k else .5 for at in range(4)], "DistributionTemplates.h",
+               "operator()") for k in range(4)]
+    if old:
+        table += [("torch.multinomial(torch.tensor([%s]).cuda(), 1, True)" % values, "MultinomialKernel.cu", "sampleMultinomialOnce")
+                  for values in ("1., float('nan')", "1., float('inf')", "1., -1.", "0., 0.")]
+    else:
+        pool = "x = torch.rand(%s, device='cuda', requires_grad=True); o, k = F.fractional_max_pool%dd_with_indices(x, 2, " \
+               "output_size=2); k.data.fill_(999); o.sum().backward()"
         table += [
+            ("x.index_put_((i(9),), x[0, :1].clone(), accumulate=True)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            ("torch._assert_async(x[0, 0] * 0, 'no batch')", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            ("torch.multinomial(torch.zeros(3).cuda(), 1)", "TensorCompare.cu", "_assert_async_cuda_kernel"),
+            (pool % ("1, 1, 4, 4", 2), "FractionalMaxPool2d.cu", "fractional_max_pool2d_backward_out_cuda_frame"),
+            (pool % ("1, 1, 4, 4, 4", 3), "FractionalMaxPool3d.cu", "fractional_max_pool3d_backward_out_frame"),
             ("F.cross_entropy(x.view(1, 5, 2, 2), i(0, 1, 9, 2).view(1, 2, 2), reduction='none')", "NLLLoss2d.cu",
              "nll_loss2d_forward_no_reduce_kernel"),
             ("F.binary_cross_entropy(x.sigmoid(), x + 9)", "Loss.cu", "operator()"),

@@ -1,7 +1,8 @@
 """Which kernel asserts, call by call: a real CUDA device against the emulated one.
 
 `python tests/py/gpu_asserts.py` from the repository's root, on a machine with a device and an interpreter that has
-torch; a forked child a call, about 20 seconds in all.  Prints each difference, then the counts; fails if any differs.
+torch; a forked child a call and setting, about three minutes in all.  Prints each difference, then the counts; fails
+if any differs.
 """
 
 import os
@@ -9,8 +10,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from emulated_programs import SETUP, calls  # noqa: E402
-from test_emulated import VERSION, run  # noqa: E402
+from emulated_programs import FIRST_PRODUCT, GOES_ON, HELD, SETUP, WAITING, calls  # noqa: E402
+from forked import VERSION, run  # noqa: E402
 
 # shapes and modes whose kernel no log shows yet
 ASKED = (
@@ -54,19 +55,32 @@ ASKED = (
 )
 
 
-def main():
-    agree = []
+def asked():
+    """(program, CUDA_LAUNCH_BLOCKING) of all that is compared."""
     for call in [row[0] for row in calls(VERSION)] + list(ASKED):
-        real, emulated = run(SETUP + call, device="plain"), run(SETUP + call)
-        same = all(getattr(real, k) == getattr(emulated, k) for k in ("status", "assertion", "error", "line"))
-        agree.append(same)
+        for blocking in "10":
+            yield SETUP + call + "\ntorch.cuda.synchronize()", blocking
+    for line in WAITING + GOES_ON:
+        yield HELD % line, "0"
+    yield FIRST_PRODUCT, "0"
+
+
+def main():
+    agree = {"0": [], "1": []}
+    for program, blocking in asked():
+        env = {"CUDA_LAUNCH_BLOCKING": blocking}
+        real, emulated = run(program, device="plain", env=env), run(program, env=env)
+        same = all(getattr(real, k) == getattr(emulated, k) for k in ("status", "assertion", "error", "line", "expression"))
+        agree[blocking].append(same)
         if not same:
-            print("differs: %s" % call)
+            print("differs, CUDA_LAUNCH_BLOCKING=%s: %s" % (blocking, program.replace(SETUP, "").strip()))
             for name, ran in (("real", real), ("emulated", emulated)):
-                print("  %-8s %s %s\n           %s" % (name, ran.status, ran.error, (ran.lines or ["no assertion"])[0]))
+                print("  %-8s %s line %s `%s` %s\n           %s" % (
+                    name, ran.status, ran.line, ran.expression, ran.error, (ran.lines or ["no assertion"])[0]))
         sys.stdout.flush()
-    print("%d of %d calls agree, torch %d.%d" % (sum(agree), len(agree), VERSION[0], VERSION[1]))
-    return 0 if all(agree) else 1
+    for blocking, found in sorted(agree.items()):
+        print("CUDA_LAUNCH_BLOCKING=%s: %d of %d agree, torch %d.%d" % ((blocking, sum(found), len(found)) + VERSION))
+    return 0 if all(agree["0"] + agree["1"]) else 1
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ pub(super) fn look(work: &mut Work<'_>, end: Ready, ways: Ways) -> Result<Start,
     Ok(start)
 }
 
-const INVENTORY: Observe = Observe { trace: false, inventory: true };
+const INVENTORY: Observe = Observe { trace: false, inventory: true, follow: None };
 
 /// Forked from a server, with the pins of the case: far cheaper, where it shows the same failure.
 fn pin(

@@ -26,13 +26,15 @@ use self::names::SureReads;
 use super::names::Names;
 use super::python::visitor::{self, Visitor};
 use super::python::{Expr, Stmt};
-use super::{Arm, Program, StmtId, StmtKind};
+use super::{Arm, Program, StmtId, StmtKind, Window};
 
 /// What a run of the program showed.
 #[derive(Clone, Debug, Default)]
 pub struct Ran {
     /// The statements that ran, for the first time, no later than the failing one.
     pub before: BTreeSet<StmtId>,
+    /// The windows between two executions of the failing statement in which a statement ran.
+    pub windows: BTreeMap<StmtId, Vec<Window>>,
     /// The statements on the stack at the failure, outermost first; the last one failed.
     pub crash: Vec<StmtId>,
     /// Who called whom: the calling statement and the function.
@@ -47,14 +49,12 @@ pub struct Certain {
     names: Names,
     ran: Ran,
     stack: Stack,
-    reads: SureReads,
     mentions: Mentions,
-    /// Statements that are sure to be come to, if their functions are.
-    sure: BTreeSet<StmtId>,
+    /// What is sure to run before the first execution of the failing statement, and in each window after it.
+    spans: Vec<Span>,
     is_caught: bool,
     is_dynamic: bool,
     has_open_options: bool,
-    trusts_values: bool,
     trusts_reach: bool,
 }
 
@@ -65,25 +65,36 @@ impl Certain {
         let is_caught = has_handlers(program);
         let stack = Stack::of(program, &ran.crash);
         let is_sure = |id: &StmtId| !is_caught && is_sure(program, *id, &ran.crash);
-        let sure: BTreeSet<StmtId> = ran.before.iter().copied().filter(is_sure).collect();
-        let reads = SureReads::of(program, &names, &sure, &stack);
+        let number = |windows: &Vec<Window>| windows.last().map_or(0, |window| window.0);
+        let last = ran.windows.values().map(number).max().unwrap_or_default();
+        let nowhere = Stack::default();
+        let spans = (0..=last).map(|number| {
+            let within =
+                |id: &StmtId| number == 0 || ran.windows.get(id).is_some_and(|all| window(all, number).is_some());
+            let here = if number == 0 { &ran.before } else { &ran.windows.keys().copied().collect() };
+            let sure: BTreeSet<StmtId> = here.iter().copied().filter(|id| within(id) && is_sure(id)).collect();
+            // The failing statement went on in every window but the last.
+            let stack = if number < last { &nowhere } else { &stack };
+            Span { reads: SureReads::of(program, &names, &sure, stack), sure, trusts_values: true }
+        });
+        let spans = spans.collect();
         let mut certain = Self {
-            reads,
             mentions: Mentions::of(program),
             is_dynamic: has_words(program, library::DYNAMIC) || is_odd(program),
             has_open_options: options::is_open(program),
-            trusts_values: true,
             trusts_reach: true,
             names,
             ran,
             stack,
-            sure,
+            spans,
             is_caught,
         };
         let nothing = BTreeSet::new();
         let reached = certain.reached(program, &nothing);
         certain.trusts_reach = certain.is_reachable(program, &reached);
-        certain.trusts_values = !certain.has_fault(program, &nothing, &reached);
+        let has_fault = |span: &Span| certain.has_fault(program, &nothing, &reached, &span.sure);
+        let misread: Vec<bool> = certain.spans.iter().map(has_fault).collect();
+        certain.spans.iter_mut().zip(misread).for_each(|(span, misread)| span.trusts_values = !misread);
         certain
     }
 
@@ -96,10 +107,34 @@ impl Certain {
         if self.trusts_reach && !self.is_reachable(program, &reached) {
             return true;
         }
+        if self.is_caught {
+            return false;
+        }
         let live = |id: StmtId| live::is_live(program, &reached, id);
-        !self.is_caught
-            && (self.reads.fail_without(program, gone, &live)
-                || self.trusts_values && self.has_fault(program, gone, &reached))
+        let loses = |span: &Span, sure: &BTreeSet<StmtId>, is_later: &dyn Fn(StmtId, StmtId) -> bool| {
+            let read = |id: StmtId| sure.contains(&id) && live(id);
+            span.reads.fail_without(program, gone, &read, is_later)
+                || span.trusts_values && self.has_fault(program, gone, &reached, sure)
+        };
+        // Until the first of what is gone would have run, everything goes as before: no failure until then.
+        let parts = gone.iter().filter_map(|id| self.ran.windows.get(id)?.first());
+        let begin = parts.min_by_key(|window| window.1).copied();
+        let is_later = |binder: StmtId, reader: StmtId| {
+            let Some((number, from, _)) = begin else { return false };
+            let read = self.ran.windows.get(&reader).and_then(|all| window(all, number)).map(|window| window.1);
+            let bound = self.ran.windows.get(&binder).and_then(|all| all.first()).map(|window| window.1);
+            // One that never ran may run now.
+            read.zip(bound).is_some_and(|(read, bound)| from < read && read < bound)
+        };
+        if self.spans.first().is_some_and(|span| loses(span, &span.sure, &is_later)) {
+            return true;
+        }
+        let Some((number, from, _)) = begin.filter(|window| window.0 > 0) else { return false };
+        let Some(span) = self.spans.get(number as usize) else { return false };
+        let after = |id: &&StmtId| {
+            self.ran.windows.get(id).and_then(|all| window(all, number)).is_some_and(|window| window.2 > from)
+        };
+        loses(span, &span.sure.iter().filter(after).copied().collect(), &is_later)
     }
 
     fn reached(&self, program: &Program, gone: &BTreeSet<StmtId>) -> BTreeSet<StmtId> {
@@ -113,7 +148,13 @@ impl Certain {
     }
 
     /// Whether a sure statement raises.
-    fn has_fault(&self, program: &Program, gone: &BTreeSet<StmtId>, reached: &BTreeSet<StmtId>) -> bool {
+    fn has_fault(
+        &self,
+        program: &Program,
+        gone: &BTreeSet<StmtId>,
+        reached: &BTreeSet<StmtId>,
+        sure: &BTreeSet<StmtId>,
+    ) -> bool {
         let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
         let ran = |id: StmtId| self.ran.before.contains(&id);
         let checks = Checks { kinds: &kinds, ran: &ran, is_dynamic: self.is_dynamic };
@@ -121,7 +162,7 @@ impl Certain {
         if !self.is_dynamic && !again::may_call(program, &kinds, &self.stack, &self.ran, &live) {
             return true;
         }
-        self.sure.iter().copied().filter(|id| live(*id)).any(|id| {
+        sure.iter().copied().filter(|id| live(*id)).any(|id| {
             let Some(node) = program.node(id) else { return false };
             let ends = |expression: &Expr| self.stack.ends(program, id, expression);
             let element = |expression: &Expr| self.has_run(program, &kinds, expression);
@@ -164,6 +205,21 @@ impl Certain {
         });
         found
     }
+}
+
+/// A part of the run.
+#[derive(Debug)]
+struct Span {
+    /// Statements that are sure to be come to in it, if their functions are.
+    sure: BTreeSet<StmtId>,
+    reads: SureReads,
+    /// No rule found a fault in the program as it is.
+    trusts_values: bool,
+}
+
+/// The window of a number.
+fn window(windows: &[Window], number: u32) -> Option<&Window> {
+    windows.iter().find(|window| window.0 == number)
 }
 
 /// The statements on the stack at the failure, with what each of them called.

@@ -60,12 +60,14 @@ impl SureReads {
         sure
     }
 
-    /// Whether the program without `gone` is sure to raise a `NameError` before the failure.
+    /// Whether the program without `gone` is sure to raise a `NameError` before the failure; `is_later` says of a binder
+    /// that it first ran after a reader.
     pub(super) fn fail_without(
         &self,
         program: &Program,
         gone: &BTreeSet<StmtId>,
         is_live: &dyn Fn(StmtId) -> bool,
+        is_later: &dyn Fn(StmtId, StmtId) -> bool,
     ) -> bool {
         let entries: BTreeSet<usize> = gone.iter().filter_map(|id| self.by_binder.get(id)).flatten().copied().collect();
         entries.into_iter().any(|index| {
@@ -74,11 +76,9 @@ impl SureReads {
                 let left = |binder: &&StmtId| !gone.contains(binder) && *binder != reader;
                 !gone.contains(reader)
                     && is_live(*reader)
-                    && entry
-                        .binders
-                        .iter()
-                        .filter(left)
-                        .all(|binder| entry.local && comes_after(program, *binder, *reader))
+                    && entry.binders.iter().filter(left).all(|binder| {
+                        entry.local && comes_after(program, *binder, *reader) || is_later(*binder, *reader)
+                    })
             })
         })
     }

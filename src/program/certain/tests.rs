@@ -21,7 +21,7 @@ fn loses_with(text: &str, gone: &[u32], argv: &[&str]) -> bool {
     let called = |pair: &[StmtId]| Some((pair[0], program.enclosing_function(pair[1])?));
     let calls = crash.windows(2).filter_map(called).collect();
     let argv = argv.iter().map(|one| (*one).to_owned()).collect();
-    let certain = Certain::of(&program, Ran { before, crash, calls, argv });
+    let certain = Certain::of(&program, Ran { before, crash, calls, argv, ..Ran::default() });
     let mut doomed: BTreeSet<StmtId> = all.iter().filter(|one| gone.contains(&on(one))).map(|one| one.id).collect();
     let inside: Vec<StmtId> = all
         .iter()

@@ -1,0 +1,3 @@
+import torch
+
+print(torch.multinomial(torch.tensor([torch.nan], device="cuda"), 1, True))
