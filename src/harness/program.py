@@ -90,8 +90,8 @@ def _prepare(spec):
     if spec["inventory"]:
         inventory.listen()
     pins.install(spec)
-    if spec.get("probe"):
-        name, told = spec["probe"]
+    if spec.get("hook"):
+        name, told = spec["hook"]
         importlib.import_module("_reduce." + name).install(spec, told, report)
     watch_for_torch(spec)
     spawned.install(spec)

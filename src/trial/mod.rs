@@ -104,7 +104,7 @@ pub struct Variation {
     /// Files of the project that are not there.
     pub removed: Vec<String>,
     /// What the harness does inside of the program: the name of its module, and what that is told.
-    pub probe: Option<(&'static str, serde_json::Value)>,
+    pub hook: Option<(&'static str, serde_json::Value)>,
 }
 
 /// Everything that a worker needs to run a trial.

@@ -236,7 +236,7 @@ impl Pool {
         let line = json!({
             "trial": id.0, "mode": request.mode, "scratch": scratch,
             "project": variation.project.as_ref().unwrap_or(&self.spec.project),
-            "python": variation.python, "probe": variation.probe,
+            "python": variation.python, "hook": variation.hook,
             "workdir": self.spec.workdir,
             "changed": request.changed.iter().map(|(path, _)| path).collect::<Vec<_>>(),
             "removed": request.removed, "program": program, "env": env,

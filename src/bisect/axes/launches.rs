@@ -20,7 +20,7 @@ pub struct Launches {
 
 /// Asks the harness to count operators.
 pub fn counting() -> Variation {
-    Variation { probe: Some(("launches", json!({}))), ..Variation::default() }
+    Variation { hook: Some(("launches", json!({}))), ..Variation::default() }
 }
 
 /// Operators that a counting run saw before it ended.
@@ -58,7 +58,7 @@ impl Ordered for Launches {
     }
 
     fn prepare(&mut self, point: Point) -> Result<Ready, AxisError> {
-        Ok(Ready::with(Variation { probe: Some(("launches", json!({ "sync": point }))), ..Variation::default() }))
+        Ok(Ready::with(Variation { hook: Some(("launches", json!({ "sync": point }))), ..Variation::default() }))
     }
 
     /// The device said at the synchronisation whether it had failed by then.

@@ -167,7 +167,7 @@ impl Unordered for Settings {
             }
         }
         if !switches.is_empty() {
-            variation.probe = Some(("settings", serde_json::Value::Object(switches)));
+            variation.hook = Some(("settings", serde_json::Value::Object(switches)));
         }
         variation.argv =
             Some(self.argv.iter().zip(&words).filter(|(_, kept)| **kept).map(|(word, _)| word.clone()).collect());

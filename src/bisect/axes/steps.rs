@@ -45,18 +45,18 @@ pub struct History {
 
 /// Asks the harness to count steps, and to save the states of the random generators in the trial's folder.
 pub fn counting(frames: &[Frame]) -> Variation {
-    probe(frames, json!({ "save": STATES }))
+    hooked(frames, json!({ "save": STATES }))
 }
 
 /// File of the states in a trial's folder.
 pub const STATES: &str = "generators";
 
-fn probe(frames: &[Frame], more: serde_json::Value) -> Variation {
+fn hooked(frames: &[Frame], more: serde_json::Value) -> Variation {
     let mut told = json!({ "frames": frames.iter().map(|frame| json!([frame.file, frame.line])).collect::<Vec<_>>() });
     if let (Some(told), Some(more)) = (told.as_object_mut(), more.as_object()) {
         told.extend(more.clone());
     }
-    Variation { probe: Some(("steps", told)), ..Variation::default() }
+    Variation { hook: Some(("steps", told)), ..Variation::default() }
 }
 
 impl History {
@@ -90,7 +90,7 @@ impl Ordered for History {
 
     fn prepare(&mut self, point: Point) -> Result<Ready, AxisError> {
         let start = self.start(point);
-        Ok(Ready::with(probe(&self.frames, json!({ "first": start, "restore": self.states }))))
+        Ok(Ready::with(hooked(&self.frames, json!({ "first": start, "restore": self.states }))))
     }
 
     fn others(&self) -> Others {
