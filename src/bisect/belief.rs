@@ -1,6 +1,6 @@
 //! Owns what the answers so far say of the change points: the posterior, together with that of the rate.
 //!
-//! Invariant: a pure function of order, prior, rates and tallies; changes that no testable point tells apart share a class.
+//! Invariant: a pure function of order, rates and tallies; changes that no testable point tells apart share a class.
 //! It decides nothing.
 
 use super::Point;
@@ -76,7 +76,7 @@ pub struct Belief {
 
 impl Belief {
     /// What the tallies say.
-    pub(super) fn of(order: &Order, prior: &[f64], rates: &Rates, tallies: &[Tally]) -> Self {
+    pub(super) fn of(order: &Order, rates: &Rates, tallies: &[Tally]) -> Self {
         let sums = |pick: fn(&Tally) -> u32| {
             let values: Vec<f64> = tallies.iter().map(|tally| f64::from(pick(tally))).collect();
             (order.present(&values), values.iter().sum::<f64>())
@@ -86,7 +86,7 @@ impl Belief {
         let (no_hit, no_miss) = (rates.passing.ln(), (1.0 - rates.passing).ln());
         let logs: Vec<Vec<f64>> = (0..order.len())
             .map(|change| {
-                if change == 0 || prior[change] <= 0.0 {
+                if change == 0 {
                     return vec![f64::NEG_INFINITY; rates.failing.len()];
                 }
                 let outside = (all_hits - hits[change]) * no_hit + (all_misses - misses[change]) * no_miss;
@@ -94,8 +94,7 @@ impl Belief {
                     .failing
                     .iter()
                     .map(|(rate, weight)| {
-                        prior[change].ln()
-                            + weight.ln()
+                        weight.ln()
                             + outside
                             + hits[change] * rate.ln()
                             + misses[change] * (1.0 - rate).ln()

@@ -89,7 +89,6 @@ pub enum Trouble {
 #[derive(Clone, Debug)]
 pub struct Bisector {
     order: Order,
-    prior: Vec<f64>,
     costs: Vec<f64>,
     options: Options,
     tallies: Vec<Tally>,
@@ -99,16 +98,7 @@ impl Bisector {
     /// A search over an order; every change is as likely, every run as dear.
     pub fn new(order: Order, options: Options) -> Self {
         let len = order.len();
-        let mut prior = vec![1.0; len];
-        if let Some(first) = prior.first_mut() {
-            *first = 0.0;
-        }
-        Self { order, prior, costs: vec![1.0; len], options, tallies: vec![Tally::default(); len] }
-    }
-
-    /// How likely each change is before any run; only proportions count.
-    pub fn set_prior(&mut self, prior: Vec<f64>) {
-        self.prior = prior;
+        Self { order, costs: vec![1.0; len], options, tallies: vec![Tally::default(); len] }
     }
 
     /// What a run of a point costs, in any unit.
@@ -138,7 +128,7 @@ impl Bisector {
 
     /// What the answers so far say.
     pub fn belief(&self) -> Belief {
-        Belief::of(&self.order, &self.prior, &self.options.rates, &self.tallies)
+        Belief::of(&self.order, &self.options.rates, &self.tallies)
     }
 
     /// What to do next, with `width` runs at once.
