@@ -12,8 +12,6 @@ use crate::support::{Copy, new_python, reduce, run, text};
 
 /// An explanation takes this many seconds beyond the first run.
 const MOST_SECONDS: f64 = 10.0;
-/// Or this many times the first run, which says how busy the machine is.
-const MOST_TIMES: f64 = 3.0;
 
 fn explained(copy: &Copy) -> Value {
     let mut command = reduce();
@@ -21,6 +19,14 @@ fn explained(copy: &Copy) -> Value {
     let output = run(&mut command);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What is found, and the seconds that it took beyond the first run.
+fn timed(copy: &Copy) -> (Value, f64) {
+    let begun = Instant::now();
+    let found = explained(copy);
+    let first = found["seconds"][0].as_f64().unwrap();
+    (found, begun.elapsed().as_secs_f64() - first)
 }
 
 fn wrong(expected: &Node, found: &Value) -> Vec<String> {
@@ -61,14 +67,15 @@ fn every_case_is_explained_to_the_row_or_expression_that_is_wrong() {
     let mut all = Vec::new();
     for name in cases() {
         let copy = Copy::of(&name, &new_python());
-        let begun = Instant::now();
-        let found = explained(&copy);
-        let took = begun.elapsed().as_secs_f64();
-        let first = found["seconds"][0].as_f64().unwrap();
-        println!("{name:16} {first:4.1} s and {:4.1} s more: {}", took - first, found["mend"]);
+        let (mut found, mut more) = timed(&copy);
+        if more > MOST_SECONDS {
+            // Something else may have had the machine: an explanation that is slow is so twice.
+            (found, more) = timed(&copy);
+        }
+        println!("{name:16} {more:4.1} s beyond the first run: {}", found["mend"]);
         all.extend(wrong(&expected(&name), &found).into_iter().map(|what| format!("{name}: {what}")));
-        if took - first > MOST_SECONDS.max(MOST_TIMES * first) {
-            all.push(format!("{name}: {took:.1} s"));
+        if more > MOST_SECONDS {
+            all.push(format!("{name}: {more:.1} s beyond the first run"));
         }
         // The path begins at the origin and ends at the failing call, and each argument is described.
         let path = found["path"].as_array().unwrap();
