@@ -94,10 +94,7 @@ impl Belief {
                     .failing
                     .iter()
                     .map(|(rate, weight)| {
-                        weight.ln()
-                            + outside
-                            + hits[change] * rate.ln()
-                            + misses[change] * (1.0 - rate).ln()
+                        weight.ln() + outside + hits[change] * rate.ln() + misses[change] * (1.0 - rate).ln()
                     })
                     .collect()
             })

@@ -47,6 +47,7 @@ pub struct Entry {
 pub struct Log {
     path: PathBuf,
     file: File,
+    answers: usize,
 }
 
 impl Log {
@@ -60,7 +61,7 @@ impl Log {
         for line in heading.lines() {
             writeln!(file, "# {line}").map_err(fail)?;
         }
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, answers: 0 })
     }
 
     /// Reads a log and goes on behind it.
@@ -92,7 +93,7 @@ impl Log {
         if !text.is_empty() && !text.ends_with('\n') {
             writeln!(file).map_err(fail)?;
         }
-        Ok((Self { path: path.to_owned(), file }, entries))
+        Ok((Self { path: path.to_owned(), file, answers: entries.len() }, entries))
     }
 
     /// Appends an answer.
@@ -101,8 +102,14 @@ impl Log {
     /// When the file cannot be written.
     pub fn append(&mut self, key: &str, answer: Answer, why: &str) -> Result<(), LogError> {
         let why = why.lines().next().unwrap_or_default();
+        self.answers += 1;
         writeln!(self.file, "{:<6} {key}  # {why}", answer.word())
             .map_err(|source| LogError::File { path: self.path.clone(), source })
+    }
+
+    /// Whether no answer stands in it.
+    pub fn is_empty(&self) -> bool {
+        self.answers == 0
     }
 
     /// A line that names nothing of the axis.

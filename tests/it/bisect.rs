@@ -183,6 +183,28 @@ fn the_failing_launch_is_named_with_operator_line_and_shapes() {
     );
 }
 
+/// Waiting for each launch hides it: the label is right then.
+const HIDDEN: &str = r#"import os, torch, torch.nn.functional as F
+bad = 1 if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1" else 7
+label = torch.tensor([1, bad, 2]).cuda()
+x = torch.zeros(3, 7).cuda() + 1
+F.cross_entropy(x, label)
+print((x * 2).sum().item())
+"#;
+
+#[test]
+fn a_launch_that_hides_when_it_is_waited_for_is_found_by_one_synchronisation_at_a_time() {
+    let project = with_torch(HIDDEN);
+    ends(
+        &project.bisect(&["launches", "crash.yaml"]),
+        0,
+        &["waiting for every launch hides it", "operator: torch.nn.functional.cross_entropy", "line: train.py:5"],
+    );
+    assert!(project.report()["runs"].as_u64().unwrap() <= 25, "{}", project.report()["runs"]);
+    let log = fs::read_to_string(project.path("crash.bisect/log")).unwrap();
+    assert!(log.contains("passes 0  # before the first operator nothing can have failed"), "{log}");
+}
+
 /// A repository with a side branch: the program breaks on it, and one commit does not run.
 fn history() -> (Project, Vec<String>) {
     let project = Project::new(&[("x.py", "import lib\nif lib.BROKEN:\n    raise ValueError('broken')\n")]);
@@ -295,10 +317,33 @@ fn what_does_not_fit_is_refused_with_a_hint() {
     ends(&project.bisect(&["comits", "crash.yaml"]), 2, &["no axis `comits`", "did you mean `commits`?"]);
     ends(&project.bisect(&["crash.yaml"]), 2, &["no axis: what is to vary?"]);
     ends(&project.bisect(&["commits", "crash.yaml", "--good", "x"]), 2, &["is in no git repository"]);
-    ends(&project.bisect(&["samples", "crash.yaml", "--force"]), 2, &["reads no data file"]);
-    ends(&project.bisect(&["steps", "crash.yaml", "--force"]), 2, &["no `for` loop"]);
+    ends(&project.bisect(&["samples", "crash.yaml"]), 2, &["reads no data file"]);
+    ends(&project.bisect(&["steps", "crash.yaml"]), 2, &["no `for` loop"]);
+    ends(&project.bisect(&["packages", "crash.yaml"]), 2, &["needs `--good`"]);
     project.write("x.py", "print('fine')\n");
-    ends(&project.bisect(&["settings", "crash.yaml", "--force"]), 3, &["does not die"]);
+    ends(&project.bisect(&["settings", "crash.yaml"]), 3, &["does not fail", "20 runs"]);
+    assert!(!project.path("crash.bisect").exists(), "what says nothing is not left");
+    project.write("log", "mine\n");
+    ends(&project.bisect(&["settings", "crash.yaml", "--log", "log"]), 2, &["`log` is there already"]);
+    assert_eq!(fs::read_to_string(project.path("log")).unwrap(), "mine\n");
+}
+
+#[test]
+fn ends_that_do_not_fit_each_other_are_refused_and_leave_nothing() {
+    let (project, ids) = history();
+    let refused = |words: &[&str], says: &[&str]| {
+        ends(&project.bisect(&[&["commits", "crash.yaml"], words].concat()), 2, says);
+        assert!(!project.path("crash.bisect").exists());
+    };
+    refused(&[], &["needs `--good REVISION`"]);
+    refused(&["--good", "v1"], &["`v1` is no commit of"]);
+    refused(&["--good", "HEAD"], &["there is no commit between the two revisions"]);
+    refused(&["--good", &ids[3], "--bad", &ids[3]], &["there is no commit between the two revisions"]);
+    refused(&["--good", &ids[5], "--bad", &ids[2]], &["comes after the one that fails", "--expect fixed"]);
+    refused(&["--good", &ids[0], "--path", "nothing"], &["no commit between the two revisions touches these paths"]);
+    // Both ends fail.
+    let same = project.bisect(&["commits", "crash.yaml", "--good", &ids[11]]);
+    ends(&same, 2, &["the passing end fails as well"]);
 }
 
 /// Packages come from the index; environments from the cache of the tests, where they are made once.

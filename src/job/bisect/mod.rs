@@ -3,10 +3,11 @@
 //!
 //! Invariant: what is reported was shown by runs of both sides; the log on disk holds every answer before it counts.
 
-mod inside;
+mod launches;
 mod report;
 mod sets;
 mod start;
+mod steps;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -128,17 +129,31 @@ pub fn run(ground: Ground, options: Options, ask: &Ask, observer: Observer<'_>) 
         std::path::absolute(&options.out).map_err(|source| JobError::File { path: options.out.clone(), source })?;
     let options = Options { out: out.clone(), ..options };
     let (ledger, log, entries) = open(&ground, &options, ask)?;
+    let resumed = options.existing == Existing::Resume;
     let session = Session::open(ground, options, ledger, begun, observer)?;
     let mut work = Work { session, ask, log, entries, shown: BTreeMap::new(), out };
     let answer = match ask.axis {
-        Axis::Commits => versions::commits(&mut work)?,
-        Axis::Packages => versions::packages(&mut work)?,
-        Axis::Samples => sets::samples(&mut work)?,
-        Axis::Settings => sets::settings(&mut work)?,
-        Axis::Steps => inside::steps(&mut work)?,
-        Axis::Launches => inside::launches(&mut work)?,
+        Axis::Commits => versions::commits(&mut work),
+        Axis::Packages => versions::packages(&mut work),
+        Axis::Samples => sets::samples(&mut work),
+        Axis::Settings => sets::settings(&mut work),
+        Axis::Steps => steps::steps(&mut work),
+        Axis::Launches => launches::launches(&mut work),
     };
-    report::write(&work, answer, begun.elapsed().as_secs_f64())
+    match answer {
+        Ok(answer) => report::write(&mut work, answer, begun.elapsed().as_secs_f64()),
+        Err(error) => {
+            if work.log.is_empty() && !resumed {
+                let _gone = fs::remove_file(log_path(&work.out, ask));
+                super::leave(&work.out);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn log_path(out: &Path, ask: &Ask) -> PathBuf {
+    ask.log.clone().unwrap_or_else(|| out.join("log"))
 }
 
 /// A bisection on its way.
@@ -167,13 +182,31 @@ struct Answered {
     probability: Option<f64>,
 }
 
+/// An answer that is there before the search.
+struct Known {
+    point: usize,
+    answer: Answer,
+    /// Why, for the log; none where it stands there already.
+    why: Option<&'static str>,
+}
+
+impl Known {
+    /// A run of the failing end.
+    fn seen(point: usize, answer: Answer) -> Self {
+        Self { point, answer, why: Some(SEEN) }
+    }
+}
+
+/// What the log says of runs of the failing end.
+const SEEN: &str = "seen before the search";
+
 impl Work<'_> {
     /// Drives the machine of an ordered axis, after what was seen already.
     fn search(
         &mut self,
         start: &Start,
         axis: &mut dyn Ordered,
-        known: &[(usize, Answer)],
+        known: &[Known],
     ) -> Result<(Bisector, Conclusion, Option<Stop>), JobError> {
         let mut bisector = Bisector::new(axis.order(), Search::default());
         // Where a point must be fetched and installed, one that need not be tried costs more than a wait.
@@ -184,8 +217,10 @@ impl Work<'_> {
         let (conclusion, stop) = self.drive(start, width, |driver| {
             driver.replay(&entries, axis, &mut bisector)?;
             if fresh {
-                for (point, answer) in known {
-                    driver.log.append(&axis.key(*point), *answer, "seen before the search")?;
+                for Known { point, answer, why } in known {
+                    if let Some(why) = why {
+                        driver.log.append(&axis.key(*point), *answer, why)?;
+                    }
                     bisector.mark(*point, *answer);
                 }
             }
@@ -223,8 +258,7 @@ impl Work<'_> {
 /// The folder, its ledger and its log, new or gone on with.
 fn open(ground: &Ground, options: &Options, ask: &Ask) -> Result<(Ledger, Log, Vec<Entry>), JobError> {
     let out = &options.out;
-    let (ledger_path, own_log) = (out.join("ledger.jsonl"), out.join("log"));
-    let log_path = ask.log.clone().unwrap_or(own_log);
+    let (ledger_path, log_path) = (out.join("ledger.jsonl"), log_path(out, ask));
     let fail = |source| JobError::File { path: out.clone(), source };
     let case = format!(
         "{}-{:?}-{:?}-{:?}-{:?}-{:?}-{:?}",
@@ -237,21 +271,22 @@ fn open(ground: &Ground, options: &Options, ask: &Ask) -> Result<(Ledger, Log, V
         ask.paths
     );
     let occupied = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
-    let ours = ledger_path.is_file();
-    if occupied && !ours && options.existing != Existing::Refuse {
-        return Err(JobError::NotABundle { out: out.clone() });
-    }
-    if occupied && options.existing == Existing::Refuse {
-        return Err(JobError::Occupied { out: out.clone() });
-    }
-    if options.existing == Existing::Resume && log_path.is_file() {
-        fs::create_dir_all(out).map_err(fail)?;
-        let (log, entries) = Log::resume(&log_path)?;
-        let ledger = if ours { Ledger::resume(&ledger_path, &case)? } else { Ledger::create(&ledger_path, &case)? };
-        return Ok((ledger, log, entries));
-    }
-    if occupied {
-        fs::remove_dir_all(out).map_err(fail)?;
+    let (ours, logged) = (ledger_path.is_file(), log_path.is_file());
+    match options.existing {
+        Existing::Refuse if occupied => return Err(JobError::Occupied { out: out.clone() }),
+        Existing::Refuse if logged => return Err(JobError::Occupied { out: log_path }),
+        Existing::Replace | Existing::Resume if occupied && !ours => {
+            return Err(JobError::NotABundle { out: out.clone() });
+        }
+        Existing::Resume if logged => {
+            fs::create_dir_all(out).map_err(fail)?;
+            let (log, entries) = Log::resume(&log_path)?;
+            let ledger = if ours { Ledger::resume(&ledger_path, &case)? } else { Ledger::create(&ledger_path, &case)? };
+            return Ok((ledger, log, entries));
+        }
+        Existing::Resume if occupied => return Err(JobError::NotABundle { out: out.clone() }),
+        Existing::Replace if occupied => fs::remove_dir_all(out).map_err(fail)?,
+        _ => {}
     }
     fs::create_dir_all(out).map_err(fail)?;
     let heading = format!(

@@ -1,6 +1,6 @@
 //! What a bisection leaves: `report.json` and `REPORT.md`, with the outputs of the two neighbours.
 //!
-//! Invariant: nothing is said that the log and the runs do not show.
+//! Invariant: nothing is said that the log and the runs do not show, and no secret is.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use super::{Answered, Bisected, Ending, JobError, Work};
 const SCHEMA: u32 = 1;
 
 /// Writes both reports.
-pub(super) fn write(work: &Work<'_>, answered: Answered, seconds: f64) -> Result<Bisected, JobError> {
+pub(super) fn write(work: &mut Work<'_>, answered: Answered, seconds: f64) -> Result<Bisected, JobError> {
     let Answered { ending, failure, lines, found, neighbours, probability } = answered;
     let outputs: Vec<Value> = neighbours
         .iter()
@@ -51,9 +51,13 @@ pub(super) fn write(work: &Work<'_>, answered: Answered, seconds: f64) -> Result
         "runs": work.session.oracle.runs(),
         "seconds": seconds,
     });
-    let text = serde_json::to_string_pretty(&report).unwrap_or_default();
-    put(work, "report.json", &(text + "\n"))?;
-    put(work, "REPORT.md", &markdown(work, &failure, &lines, &neighbours, seconds))?;
+    let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+    let text = work.session.secrets.clean("report.json", &text);
+    put(work, "report.json", &text)?;
+    let report = serde_json::from_str(&text).unwrap_or(report);
+    let text = markdown(work, &failure, &lines, &neighbours, seconds);
+    let text = work.session.secrets.clean("REPORT.md", &text);
+    put(work, "REPORT.md", &text)?;
     Ok(Bisected { ending, out: work.out.clone(), lines, report })
 }
 

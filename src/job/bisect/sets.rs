@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::start::{self, Start, Ways};
-use super::{Answered, Axis, Ending, JobError, Work};
+use super::{Answered, Axis, Ending, JobError, SEEN, Work};
 use crate::bisect::axes::samples::Samples;
 use crate::bisect::axes::settings::Settings;
 use crate::bisect::axis::{Ready, Unordered};
@@ -139,7 +139,7 @@ pub(super) fn search(
         driver.replay_set(&entries, axis, &mut culprits, Sought::Failure)?;
         if entries.is_empty() {
             for answer in &start.answers {
-                driver.log.append(&axis.key(&all), *answer, "seen before the search")?;
+                driver.log.append(&axis.key(&all), *answer, SEEN)?;
                 culprits.mark(&all, *answer);
             }
         }

@@ -158,8 +158,10 @@ fn pin(
                 start.opened.sort();
                 start.opened.dedup();
             }
-            if start.frames.is_empty() {
-                start.frames = frames_of(&outcome);
+            // With launches waited for, the line is that of the failing call and not where the failure was noticed.
+            let frames = frames_of(&outcome);
+            if start.frames.is_empty() || (pins.launch_blocking && !frames.is_empty()) {
+                start.frames = frames;
             }
             // Runs in another way than the search's say nothing of its rate.
             start.answers = seen;

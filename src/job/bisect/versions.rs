@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::start::{self, Ways};
-use super::{Answered, Axis, Ending, JobError, Work, beside, ending};
+use super::{Answered, Axis, Ending, JobError, Known, Work, beside, ending};
 use crate::bisect::axes::commits::{Change, Commits, Range};
 use crate::bisect::axes::locks::Locks;
 use crate::bisect::axes::packages::{Versions, canonical, pinned};
 use crate::bisect::axis::{AxisError, Ordered, Unordered};
-use crate::bisect::{Answer, Bisector, Conclusion, Culprits, Empty, Rest};
+use crate::bisect::{Bisector, Conclusion, Culprits, Empty, Rest};
 use crate::environment::{self, Notice};
 
 /// Which commit.
@@ -77,7 +77,7 @@ pub(super) fn packages(work: &mut Work<'_>) -> Result<Answered, JobError> {
 /// The common way of an ordered axis.
 fn ordered(work: &mut Work<'_>, start: &start::Start, axis: &mut dyn Ordered) -> Result<Answered, JobError> {
     let last = axis.order().len() - 1;
-    let known: Vec<(usize, Answer)> = start.answers.iter().map(|answer| (last, *answer)).collect();
+    let known: Vec<Known> = start.answers.iter().map(|answer| Known::seen(last, *answer)).collect();
     let (bisector, conclusion, stop) = work.search(start, axis, &known)?;
     Ok(conclude(work, start, axis, &bisector, &conclusion, ending(&conclusion, stop)))
 }
