@@ -271,7 +271,7 @@ fn out_folder(typed: Option<&Path>, case: &Path) -> PathBuf {
 /// The exit code of a job that ended without a bundle.
 pub(super) fn code_of(error: &JobError) -> ExitCode {
     match error {
-        JobError::NotReproduced { .. } => ExitCode::NotReproduced,
+        JobError::NotReproduced { .. } | JobError::EndPasses { .. } => ExitCode::NotReproduced,
         JobError::Axis(AxisError::Wrong { .. }) | JobError::Log(_) => ExitCode::Usage,
         JobError::Axis(AxisError::Environment(_)) | JobError::EndBroken { .. } => ExitCode::CannotRun,
         JobError::TooRare { .. } => ExitCode::TooRare,

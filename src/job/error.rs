@@ -47,6 +47,12 @@ pub enum JobError {
         /// What it asks for.
         what: String,
     },
+    /// The failing end of a bisection does not fail.
+    #[error("the failing end does not fail: {seen}")]
+    EndPasses {
+        /// What it did.
+        seen: String,
+    },
     /// An end of a bisection cannot be run.
     #[error("the failing end cannot be run: {why}")]
     EndBroken {
@@ -134,6 +140,7 @@ impl JobError {
             ],
             Self::Axis(AxisError::Wrong { hints, .. }) => hints.clone(),
             Self::Axis(AxisError::Environment(error)) => error.hints(),
+            Self::EndPasses { .. } => vec!["run the command by hand and compare, or name another `--bad`".into()],
             Self::EndBroken { .. } => vec!["name another `--bad`".into()],
             Self::OtherFailure { .. } => vec!["change `expect:` in crash.yaml, or leave it out".into()],
             Self::NotEmulated { .. } => vec!["run it on a machine with a GPU: `--device cuda`".into()],

@@ -55,13 +55,14 @@ pub(super) fn launches(work: &mut Work<'_>) -> Result<Answered, JobError> {
         Conclusion::Found { first, before, mass } => {
             let launch = first.last().copied().unwrap_or_default();
             let facts = work.shown.get(&axis.key(launch)).map(|shown| shown.facts.clone()).unwrap_or_default();
+            let at = &facts["other"]["launches"]["at"];
             if work.session.ground.device == Device::Emulated {
                 // What is counted there are the operators that emulate: only the emulation knows the call.
                 let failure: Option<Failure> = serde_json::from_value(facts["failure"].clone()).ok();
-                let frames = failure.as_ref().map(|failure| failure.frames.clone()).unwrap_or_default();
+                let frames: Vec<Frame> = serde_json::from_value(at["frames"].clone()).unwrap_or_default();
                 describe_call(&mut answered, failure.as_ref(), &frames);
             } else {
-                describe_launch(&mut answered, launch, &facts["other"]["launches"]["at"]);
+                describe_launch(&mut answered, launch, at);
             }
             for point in before {
                 answered.lines.push(format!("waited for behind operator {point}, the device had not failed yet"));

@@ -88,12 +88,8 @@ pub(super) fn look(work: &mut Work<'_>, end: Ready, ways: Ways) -> Result<Start,
         first.get_or_insert(outcome);
     }
     let Some((aim, outcome)) = failing else {
-        return Err(match first {
-            Some(outcome) => {
-                JobError::NotReproduced { seen: format!("{} ({PATIENCE} runs)", describe(&outcome)), clean: true }
-            }
-            None => JobError::NotReproduced { seen: "no run".to_owned(), clean: false },
-        });
+        let seen = first.as_ref().map(describe).unwrap_or_default();
+        return Err(JobError::EndPasses { seen: format!("{seen} ({PATIENCE} runs)") });
     };
     if let Some(seen) = verdict::seen(&outcome) {
         session.check_expected(&seen)?;
