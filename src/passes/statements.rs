@@ -22,7 +22,7 @@ use super::Pass;
 use super::facts::Facts;
 use super::proposal::{Draft, Proposal};
 use super::view::View;
-use super::walk::walk;
+use super::walk::{walk, walk_expr};
 
 /// See the module.
 pub(super) struct Statements;
@@ -73,7 +73,10 @@ fn judge(view: &View<'_>, node: AnyNodeRef<'_>) -> Option<(f64, &'static str)> {
         AnyNodeRef::StmtAssign(stmt) => {
             let [Expr::Name(target)] = stmt.targets.as_slice() else { return None };
             let value = view.text.get(range(&*stmt.value)).unwrap_or_default();
-            let reads_itself = words(value).any(|word| word == target.id.as_str());
+            let mut reads_itself = false;
+            walk_expr(&stmt.value, |node| {
+                reads_itself |= matches!(node, AnyNodeRef::ExprName(name) if name.id == target.id);
+            });
             let moves = [".to(", ".cuda("].iter().any(|call| value.contains(call));
             reads_itself.then_some((if moves { 0.16 } else { 0.5 }, "step"))
         }
@@ -84,10 +87,6 @@ fn judge(view: &View<'_>, node: AnyNodeRef<'_>) -> Option<(f64, &'static str)> {
         AnyNodeRef::StmtDelete(_) => Some((0.8, "del")),
         _ => None,
     }
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
 #[cfg(test)]
@@ -102,6 +101,6 @@ mod tests {
             "x = f()\nx = g(x)\nlog.info(x)\nfor i in x:\n    pass\ny = h(x)\n",
             "x = f()\ny = h(x)\n",
         );
-        check::nothing(&Statements, "p.add_argument('--lr')\nsuper().__init__()\nrows.append(1)\nx = f()\n");
+        check::nothing(&Statements, "p.add_argument('--lr')\nsuper().__init__()\nrows.append(1)\nx = f()\ndevice = torch.device()\n");
     }
 }

@@ -26,7 +26,7 @@ mod source;
 mod statement;
 mod walk;
 
-pub use certain::{Certain, Ran};
+pub use certain::{Certain, Of, Ran};
 pub use encoding::Encoding;
 pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength, Window};
 pub use names::Names;

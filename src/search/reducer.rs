@@ -15,11 +15,11 @@ use super::slice::{Cascade, slice};
 use super::stage::{Incumbent, Kind, Stage};
 use super::sweep::Sweep;
 use super::traced;
-use crate::candidate::Candidate;
+use crate::candidate::{Candidate, CandidateId};
 use crate::oracle::Question;
 use crate::passes::Facts;
 use crate::plan::Plan;
-use crate::program::{Graph, Missing as MissingKind, Observed, Program, Ran, StmtId};
+use crate::program::{Graph, Missing as MissingKind, Observed, Of, Program, Ran, StmtId};
 use crate::trial::{Frame, Missing, Trace};
 use crate::verdict::Verdict;
 
@@ -61,6 +61,10 @@ pub struct Reducer {
     certificate: Certificate,
     /// What missed in the last sweep and would miss again.
     carry: Carry,
+    /// Statements of the original that the last look at a slice went without, and missed.
+    looked: BTreeSet<StmtId>,
+    /// The best of which the last traced run was.
+    traced: Option<CandidateId>,
 }
 
 impl Reducer {
@@ -88,6 +92,8 @@ impl Reducer {
             open: None,
             certificate: Certificate::default(),
             carry: Carry::default(),
+            looked: BTreeSet::new(),
+            traced: None,
         }
     }
 
@@ -137,7 +143,7 @@ impl Reducer {
                     if ends { Step::Done } else { machine.step() }
                 }
                 Stage::Sweep { machine, cascade, .. } => cascade.step(machine),
-                Stage::Trace | Stage::Done => return None,
+                Stage::Trace { .. } | Stage::Done => return None,
             };
             let Step::Ask(ask) = step else {
                 self.advance();
@@ -175,6 +181,12 @@ impl Reducer {
         if let Stage::Structure { runs, misses, .. } = &mut self.stage {
             *runs += 1;
             *misses = if matches!(verdict, Verdict::Same) { 0 } else { *misses + 1 };
+        }
+        if let (Stage::Slice { base, kind: Kind::Again | Kind::Likely | Kind::Last, .. }, false) =
+            (&self.stage, matches!(verdict, Verdict::Same))
+        {
+            let original = &self.ground.original;
+            self.looked = &origins(original, &base.program) - &origins(original, &incumbent.program);
         }
         let answer = match verdict {
             Verdict::Same => Answer::Hit,
@@ -216,13 +228,13 @@ impl Reducer {
                 let answer = if matches!(answer, Answer::Named(_)) { &Answer::Miss } else { answer };
                 machine.mark(answer);
             }
-            Stage::Trace | Stage::Done => {}
+            Stage::Trace { .. } | Stage::Done => {}
         }
     }
 
     /// The traced run that the search waits for.
     pub fn wants_trace(&self) -> Option<Question> {
-        let Stage::Trace = self.stage else { return None };
+        let Stage::Trace { .. } = self.stage else { return None };
         let what = "what the sweep may tell without a run".to_owned();
         let (candidate, size) = (self.best.candidate.clone(), self.best.size);
         Some(Question { candidate, size, phase: "trace", pass: String::new(), what })
@@ -235,6 +247,7 @@ impl Reducer {
             let seen = traced::observed(&self.best.program, trace, frames, &observed.argv);
             let seen = seen.lift(&self.best.program, original);
             if seen.crash == observed.crash {
+                self.traced = Some(self.best.candidate.id.clone());
                 let ground = &self.ground;
                 self.ground = Arc::new(Ground {
                     original: Arc::clone(original),
@@ -246,7 +259,10 @@ impl Reducer {
                 });
             }
         }
-        self.stage = self.slice_again(Kind::Again);
+        self.stage = match &self.stage {
+            Stage::Trace { next: Kind::Last } => self.sweep(usize::MAX),
+            _ => self.slice_again(Kind::Again),
+        };
     }
 
     /// The edges that an error names: the statement that raised it needs one of those that bind the name.
@@ -288,9 +304,8 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 match (kind, smaller) {
                     (Kind::Again, true) => self.structure(0, REPEATED),
-                    (Kind::Again, false) | (Kind::Likely, _) => self.sweep(LIKELY),
-                    (Kind::Last, _) => self.sweep(usize::MAX),
                     (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
+                    _ => self.behind(kind),
                 }
             }
             Stage::Structure { index, until, proposals, machine, .. } => {
@@ -316,7 +331,7 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 if smaller && self.round < ROUNDS { self.structure(0, 1) } else { Stage::Done }
             }
-            Stage::Trace => Stage::Trace,
+            Stage::Trace { next } => Stage::Trace { next },
             Stage::Done => Stage::Done,
         };
     }
@@ -351,10 +366,21 @@ impl Reducer {
             // The sweep stands as it is.
             (1.., _) if self.certificate.kind() != certificate::Kind::None => Stage::Done,
             (0, usize::MAX) if self.ground.observed.crash.is_empty() => self.slice_again(Kind::Again),
-            (0, usize::MAX) => Stage::Trace,
+            (0, usize::MAX) => Stage::Trace { next: Kind::Again },
             (0, REPEATED) => self.slice_again(Kind::Likely),
             (0, _) => self.slice_again(Kind::Last),
             _ => self.sweep(usize::MAX),
+        }
+    }
+
+    /// What comes behind a look at a slice.
+    fn behind(&self, kind: Kind) -> Stage {
+        match kind {
+            Kind::Last if self.traced.as_ref().is_some_and(|traced| *traced != self.best.candidate.id) => {
+                Stage::Trace { next: Kind::Last }
+            }
+            Kind::Last => self.sweep(usize::MAX),
+            _ => self.sweep(LIKELY),
         }
     }
 
@@ -363,7 +389,17 @@ impl Reducer {
         let base = Arc::clone(&self.best);
         let observed = self.observed();
         let graph = Arc::new(Graph::build(&base.program, &observed));
-        let machine = Box::new(slice(&base.program, &observed, &graph, self.truncated));
+        let mut machine = Box::new(slice(&base.program, &observed, &graph, self.truncated));
+        if let Step::Ask(ask) = machine.step() {
+            // A slice without what was missed the last time would miss again.
+            let origin = |id: StmtId| base.program.origin(id).and_then(|one| self.ground.original.at_origin(&one));
+            let (keeps, drops): (Vec<StmtId>, Vec<StmtId>) =
+                base.program.statements().iter().map(|one| one.id).partition(|id| ask.keep.contains(id.index()));
+            let is_one = |id: &StmtId| origin(*id).is_some_and(|id| self.looked.contains(&id));
+            if drops.iter().any(is_one) && !keeps.iter().any(is_one) {
+                return self.behind(kind);
+            }
+        }
         Stage::Slice { base, graph, machine, kind, misses: 0 }
     }
 
@@ -387,7 +423,8 @@ impl Reducer {
             return Ran::default();
         }
         let windows = self.observed().windows;
-        Ran { before: self.ran_before(&facts), windows, crash: facts.crash, calls: facts.calls, argv: facts.argv }
+        let of = if self.traced.as_ref() == Some(&self.best.candidate.id) { Of::This } else { Of::Larger };
+        Ran { before: self.ran_before(&facts), windows, crash: facts.crash, calls: facts.calls, argv: facts.argv, of }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.
@@ -421,4 +458,10 @@ impl Reducer {
             argv: seen.argv,
         }
     }
+}
+
+/// The statements of the original of which something is left.
+fn origins(original: &Program, program: &Program) -> BTreeSet<StmtId> {
+    let statements = program.statements().iter();
+    statements.filter_map(|one| program.origin(one.id).and_then(|origin| original.at_origin(&origin))).collect()
 }

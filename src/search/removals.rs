@@ -51,6 +51,11 @@ impl StatementRemovals {
             })
             .collect();
         let stack: BTreeSet<StmtId> = ran.crash.iter().filter_map(|id| program.enclosing_function(*id)).collect();
+        // What calls a function on the stack is how the program comes to its failure.
+        let leads: BTreeSet<StmtId> = {
+            let callers = ran.calls.iter().filter(|(_, def)| stack.contains(def)).map(|(caller, _)| *caller);
+            callers.chain(ran.crash.iter().copied()).collect()
+        };
         let index = |ids: Vec<StmtId>| ids.into_iter().map(StmtId::index).collect::<Vec<usize>>();
         let uses = program.statements().iter().map(|one| {
             if one.kind == StmtKind::Return {
@@ -65,7 +70,9 @@ impl StatementRemovals {
             let sets = !names.set_by(one.id).is_empty() && !is_called && !is_block;
             // A statement that sets nothing is not idle for that.
             let speakers = if sets { index(names.speakers_of(program, one.id)) } else { vec![one.id.index()] };
-            (names.is_change(program, one.id), speakers)
+            let leads = leads.contains(&one.id);
+            let speakers = if leads { vec![one.id.index()] } else { speakers };
+            (names.is_change(program, one.id) && !leads, speakers)
         });
         let uses = uses.collect();
         let (certain, known) = (Certain::of(program, ran), Mutex::default());

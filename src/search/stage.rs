@@ -56,7 +56,10 @@ pub(super) enum Stage {
         misses: u32,
     },
     /// Waits for a traced run of the best: what is left of a program runs in another order.
-    Trace,
+    Trace {
+        /// The look before which it is made.
+        next: Kind,
+    },
     Sweep {
         base: Arc<Incumbent>,
         machine: Box<Sweep<StatementRemovals>>,
@@ -89,7 +92,7 @@ impl Stage {
             Stage::Slice { .. } => ("slice", why.to_owned()),
             Stage::Structure { index, .. } => ("structure", plan.stages()[*index].name.clone()),
             Stage::Sweep { .. } => ("sweep", why.to_owned()),
-            Stage::Trace | Stage::Done => ("done", String::new()),
+            Stage::Trace { .. } | Stage::Done => ("done", String::new()),
         }
     }
 
@@ -110,7 +113,7 @@ impl Stage {
                 let text = first.map_or("", |one| base.program.text_of(one.id).lines().next().unwrap_or_default());
                 format!("{} statements, first: `{text}`", gone.len())
             }
-            Stage::Trace | Stage::Done => String::new(),
+            Stage::Trace { .. } | Stage::Done => String::new(),
         }
     }
 
@@ -123,7 +126,7 @@ impl Stage {
                 (&base.program, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
             }
             Stage::Sweep { base, .. } => (&base.program, without(&base.program, keep)?),
-            Stage::Trace | Stage::Done => return None,
+            Stage::Trace { .. } | Stage::Done => return None,
         };
         let program = base.parse_next(&tree).ok()?;
         if program.opaque().len() > base.opaque().len() {

@@ -15,8 +15,6 @@ use crate::support::{Copy, new_python, old_python, report, result, root, run, sn
 
 /// Most trials of a case, preflight, first repro and confirmation included.
 const MOST_RUNS: u64 = 80;
-/// These stand at the limit, and guesses that came to nothing count as well.
-const MOST_RUNS_OF: [(&str, u64); 2] = [("one_hot", 90), ("seed", 92)];
 /// Most trials between preflight and the first repro.
 const MOST_BEFORE_REPRO: u64 = 3;
 /// Most of the search's time in which no trial may run.
@@ -117,8 +115,7 @@ fn holds(name: &str, out: &Path, report: &Value) -> Vec<String> {
     check((runs, hits) == (3, 3), format!("{hits} of {runs} cold runs"));
     check(said("/certificate").as_deref() == Some("full"), format!("certificate {:?}", said("/certificate")));
     let total = number(report, "/runs/total");
-    let most = MOST_RUNS_OF.iter().find(|(case, _)| *case == name).map_or(MOST_RUNS, |(_, most)| *most);
-    check(total <= most, format!("{total} runs, more than {most}"));
+    check(total <= MOST_RUNS, format!("{total} runs, more than {MOST_RUNS}"));
     let seconds = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_default();
     let idle = seconds("/seconds/idle") / seconds("/seconds/search").max(0.001);
     // With one worker the engine's own work stands between two trials: only a run with a choice of workers is held to it.

@@ -102,7 +102,8 @@ impl Checks<'_, '_> {
             Kind::Class(class) => {
                 let given = arguments(call).any(|(_, value)| !value.is_starred_expr())
                     && call.arguments.keywords.iter().all(|keyword| keyword.arg.is_some());
-                (given && self.lacks_special(class, "__init__") && !self.is_decorated(class)).then_some(Fault::Type)
+                let lacks = given && self.lacks_special(class, "__init__") && !self.is_decorated(class);
+                (lacks || self.gives_too_much(class, call)).then_some(Fault::Type)
             }
             Kind::Instance(class) if self.kinds.is_module(class) => {
                 let lacks = self.lacks_special(class, "__call__") && self.lacks_special(class, "forward");
@@ -188,6 +189,35 @@ impl Checks<'_, '_> {
                     _ => false,
                 })
             })
+    }
+
+    /// A call gives a data class more values than it has fields left, or names one that is gone.
+    fn gives_too_much(&self, class: StmtId, call: &ast::ExprCall) -> bool {
+        let Some(Stmt::ClassDef(node)) = self.program().node(class) else { return false };
+        let is_plain = node.arguments.is_none() && node.decorator_list.len() == 1 && self.is_decorated(class);
+        if !is_plain || !self.has_plain_bases(class, 1) || self.kinds.is_base(class) {
+            return false;
+        }
+        let given = &call.arguments;
+        let is_open = given.args.iter().any(Expr::is_starred_expr) || given.keywords.iter().any(|one| one.arg.is_none());
+        let mut fields = Vec::new();
+        let mut gone = Vec::new();
+        for child in self.program().children(class) {
+            match self.program().node(child.id) {
+                Some(Stmt::AnnAssign(field)) => {
+                    let Some(name) = field.target.as_name_expr() else { return false };
+                    let list = if self.kinds.gone.contains(&child.id) { &mut gone } else { &mut fields };
+                    list.push(name.id.as_str());
+                }
+                Some(Stmt::FunctionDef(def)) if def.name.as_str() == "__init__" => return false,
+                Some(_) => {}
+                None => return false,
+            }
+        }
+        let names_gone = |name: &str| gone.contains(&name) && !fields.contains(&name);
+        let names_one = given.keywords.iter().filter_map(|one| one.arg.as_ref()).any(|name| names_gone(name.as_str()));
+        // Fields that are no parameters only make it fewer.
+        !is_open && (given.args.len() > fields.len() || names_one)
     }
 
     fn is_decorated(&self, class: StmtId) -> bool {

@@ -268,7 +268,7 @@ impl<'p> Kinds<'p> {
     }
 
     /// Every call of a function or class that is left, where all mentions of its name are such calls.
-    fn calls_of(&self, def: StmtId) -> Option<Vec<&Call<'p>>> {
+    pub(super) fn calls_of(&self, def: StmtId) -> Option<Vec<&Call<'p>>> {
         let name = match self.program.node(def)? {
             Stmt::FunctionDef(def) => def.name.as_str(),
             Stmt::ClassDef(class) => class.name.as_str(),

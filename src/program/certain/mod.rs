@@ -12,6 +12,7 @@ mod library;
 mod live;
 mod names;
 mod options;
+mod quiet;
 mod sure;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,25 @@ pub struct Ran {
     pub calls: Vec<(StmtId, StmtId)>,
     /// The program's arguments.
     pub argv: Vec<String>,
+    /// Which program it was that ran.
+    pub of: Of,
+}
+
+/// Which program a run was of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Of {
+    /// A larger one, that fails in the same way: what stands under a condition may not run now.
+    #[default]
+    Larger,
+    /// This very program.
+    This,
+}
+
+impl Ran {
+    /// Whether a statement ran before the failure.
+    fn has(&self, id: StmtId) -> bool {
+        self.before.contains(&id) || self.windows.contains_key(&id)
+    }
 }
 
 /// What can be told without a run.
@@ -52,6 +72,9 @@ pub struct Certain {
     mentions: Mentions,
     /// What is sure to run before the first execution of the failing statement, and in each window after it.
     spans: Vec<Span>,
+    /// What is sure to run before the failure, at any time, and where the end of the run is sure to follow what it raises.
+    heard: BTreeSet<StmtId>,
+    heard_reads: SureReads,
     is_caught: bool,
     is_dynamic: bool,
     has_open_options: bool,
@@ -78,6 +101,12 @@ impl Certain {
             Span { reads: SureReads::of(program, &names, &sure, stack), sure, trusts_values: true }
         });
         let spans = spans.collect();
+        let all = ran.before.iter().chain(ran.windows.keys()).copied();
+        let heard: BTreeSet<StmtId> = match ran.of {
+            Of::Larger => all.filter(is_sure).collect(),
+            Of::This => all.filter(|id| !is_caught && raises_on(program, *id)).collect(),
+        };
+        let heard_reads = SureReads::of(program, &names, &heard, &stack);
         let mut certain = Self {
             mentions: Mentions::of(program),
             is_dynamic: has_words(program, library::DYNAMIC) || is_odd(program),
@@ -87,6 +116,8 @@ impl Certain {
             ran,
             stack,
             spans,
+            heard,
+            heard_reads,
             is_caught,
         };
         let nothing = BTreeSet::new();
@@ -127,6 +158,9 @@ impl Certain {
             read.zip(bound).is_some_and(|(read, bound)| from < read && read < bound)
         };
         if self.spans.first().is_some_and(|span| loses(span, &span.sure, &is_later)) {
+            return true;
+        }
+        if self.notices(program, gone, &live) {
             return true;
         }
         let Some((number, from, _)) = begin.filter(|window| window.0 > 0) else { return false };
@@ -303,19 +337,44 @@ fn is_named(program: &Program, def: StmtId, name: &str) -> bool {
     name_of(program, def) == Some(name)
 }
 
-/// A statement under a condition, or in a method that Python calls in places where it takes an error for an answer, may be
-/// left out once something else is gone.
+/// A statement under a condition, or behind a place where its function may be left, may be left out once something else is
+/// gone.
 fn is_sure(program: &Program, id: StmtId, crash: &[StmtId]) -> bool {
-    let special =
-        ["__init__", "__getitem__", "__call__", "__len__", "__iter__", "__next__", "__enter__", "__post_init__"];
     let holds_failure = |up: StmtId| crash.last().is_some_and(|failing| program.statement(up).contains(*failing));
+    let is_def = |up: &StmtId| program.statement(*up).kind == StmtKind::FunctionDef;
+    let own = std::iter::once(id).chain(program.ancestors(id).take_while(|up| !is_def(up)));
     let mut ups = program.ancestors(id).take_while(|up| program.statement(*up).kind != StmtKind::ClassDef);
-    ups.all(|up| match program.node(up) {
+    own.into_iter().all(|up| !is_behind_exit(program, up)) && ups.all(|up| match program.node(up) {
         Some(Stmt::If(node)) => {
             let main = matches!(&*node.test, Expr::Compare(test) if test.left.as_name_expr().is_some_and(|left| left.id == *"__name__"));
             main || holds_failure(up)
         }
         Some(Stmt::While(_) | Stmt::Match(_)) => holds_failure(up),
+        _ => true,
+    }) && raises_on(program, id)
+}
+
+/// Whether a statement before this one, in the same block, may leave the function or the round of a loop.
+fn is_behind_exit(program: &Program, id: StmtId) -> bool {
+    let (own, function) = (program.statement(id), program.enclosing_function(id));
+    let leaves = |one: &super::Statement| {
+        let exits = [StmtKind::Return, StmtKind::Raise, StmtKind::Break, StmtKind::Continue];
+        exits.contains(&one.kind) && program.enclosing_function(one.id) == function
+    };
+    let beside = |one: &&super::Statement| one.parent == own.parent && one.file == own.file && one.id < id;
+    let before = program.statements().iter().filter(beside).filter(|one| one.kind.is_compound());
+    before.into_iter().any(|one| {
+        let is_inside = |inner: &&super::Statement| one.contains(inner.id);
+        program.statements().iter().filter(is_inside).any(leaves)
+    })
+}
+
+/// Python calls some methods in places where it takes an error for an answer: what they raise need not end the run.
+fn raises_on(program: &Program, id: StmtId) -> bool {
+    let special =
+        ["__init__", "__getitem__", "__call__", "__len__", "__iter__", "__next__", "__enter__", "__post_init__"];
+    let mut ups = program.ancestors(id).take_while(|up| program.statement(*up).kind != StmtKind::ClassDef);
+    ups.all(|up| match program.node(up) {
         Some(Stmt::FunctionDef(def)) => {
             let name = def.name.as_str();
             // Where a library asks whether there is such an attribute, it takes an error for an answer.

@@ -42,10 +42,12 @@ impl SureReads {
                 let Some(home) = names.home_of_use(scope, &name) else { continue };
                 let Some(binders) = names.scopes[home].bound.get(&name) else { continue };
                 let local = names.scopes[home].kind == ScopeKind::Function && home == scope;
-                let entry = found.entry((home, name)).or_insert_with(|| Entry {
-                    binders: binders.clone(),
-                    readers: Vec::new(),
-                    local,
+                let entry = found.entry((home, name.clone())).or_insert_with(|| {
+                    // Without a binding in its function a name is that of a scope further out.
+                    let outer = std::iter::successors(names.scopes[home].parent, |up| names.scopes[*up].parent);
+                    let outer = outer.filter(|up| names.scopes[*up].kind != ScopeKind::Class);
+                    let wider = outer.filter_map(|up| names.scopes[up].bound.get(&name)).flatten();
+                    Entry { binders: binders.iter().chain(wider).copied().collect(), readers: Vec::new(), local }
                 });
                 entry.local &= local;
                 entry.readers.push(reader);
@@ -90,7 +92,8 @@ fn comes_after(program: &Program, binder: StmtId, reader: StmtId) -> bool {
         let is_loop = matches!(program.statement(up).kind, StmtKind::For | StmtKind::While);
         is_loop && program.statement(up).contains(binder)
     });
-    binder > reader && !in_loop && !program.statement(binder).contains(reader)
+    let is_beside = program.enclosing_function(binder) == program.enclosing_function(reader);
+    binder > reader && is_beside && !in_loop && !program.statement(binder).contains(reader)
 }
 
 /// Names that a statement, once it runs, is sure to read, before or without anything that its body does.
@@ -105,7 +108,7 @@ fn sure_loads(program: &Program, stack: &Stack, reader: StmtId, node: &Stmt) -> 
 }
 
 /// A name that Python itself binds is still there when the program's own binding goes.
-fn is_builtin(name: &str) -> bool {
+pub(super) fn is_builtin(name: &str) -> bool {
     const BUILTINS: &[&str] = &[
         "abs",
         "aiter",

@@ -9,7 +9,17 @@ fn loses(text: &str, gone: &[u32]) -> bool {
     loses_with(text, gone, &[])
 }
 
+/// The same for a run of this very program, which came to the failing statement once before.
+fn loses_in(text: &str, gone: &[u32]) -> bool {
+    let windows = |on: u32| vec![(u32::from(text.lines().nth(on as usize - 1).unwrap_or("").contains("# later")), 1, 1)];
+    loses_of(text, gone, &[], Of::This, &windows)
+}
+
 fn loses_with(text: &str, gone: &[u32], argv: &[&str]) -> bool {
+    loses_of(text, gone, argv, Of::Larger, &|_| Vec::new())
+}
+
+fn loses_of(text: &str, gone: &[u32], argv: &[&str], of: Of, windows: &dyn Fn(u32) -> Vec<Window>) -> bool {
     let program = Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap();
     let line = |at: u32| text.lines().nth(at as usize - 1).unwrap_or("");
     let on = |one: &super::super::Statement| program.line_of(one.file, one.keyword);
@@ -21,7 +31,12 @@ fn loses_with(text: &str, gone: &[u32], argv: &[&str]) -> bool {
     let called = |pair: &[StmtId]| Some((pair[0], program.enclosing_function(pair[1])?));
     let calls = crash.windows(2).filter_map(called).collect();
     let argv = argv.iter().map(|one| (*one).to_owned()).collect();
-    let certain = Certain::of(&program, Ran { before, crash, calls, argv, ..Ran::default() });
+    let ran: BTreeSet<StmtId> = before;
+    let windows = ran.iter().map(|id| (*id, windows(on(program.statement(*id))))).filter(|(_, all)| !all.is_empty());
+    let windows: BTreeMap<StmtId, Vec<Window>> = windows.collect();
+    let is_later = |id: &StmtId| windows.get(id).is_some_and(|all| all[0].0 > 0);
+    let before = ran.iter().copied().filter(|id| !is_later(id)).collect();
+    let certain = Certain::of(&program, Ran { before, windows, crash, calls, argv, of });
     let mut doomed: BTreeSet<StmtId> = all.iter().filter(|one| gone.contains(&on(one))).map(|one| one.id).collect();
     let inside: Vec<StmtId> = all
         .iter()
@@ -276,4 +291,50 @@ crash(n)
     assert!(!loses(&text.replace("class A:", "class A(Base):"), &[3]));
     assert!(!loses(&text.replace("n = a.draw()", "n = hasattr(a, 'level')"), &[3]));
     assert!(!loses(&text.replace("@property", "@cached"), &[7]));
+}
+
+#[test]
+fn what_is_read_later_is_missed_where_its_binding_has_no_effect() {
+    let text = "def f(n):\n    a = n\n    b = 0\n    crash(n)\n    return a + b  # later\nx, y = f(1)\nf(2)  # stack\n";
+    assert!(loses_in(text, &[2]) && loses_in(text, &[3]));
+    // Alone, a `return` is missed only where the value is taken apart at once.
+    assert!(!loses_in(text, &[5]));
+    assert!(loses_in(&text.replace("f(2)  #", "z = f(2)[0]  #"), &[5]));
+    assert!(loses_in(&text.replace("f(2)  #", "z, w = f(2)  #"), &[3, 5]));
+    assert!(!loses_in(&text.replace("f(2)  #", "z, w = f(2)[g(n)]  #"), &[5]));
+    // Not what has an effect, is bound elsewhere, or is read under a condition of the statement itself.
+    assert!(!loses_in(&text.replace("b = 0", "b = g(n)"), &[3]));
+    assert!(!loses_in(&format!("b = 1\n{text}"), &[4]));
+    assert!(!loses_in(&text.replace("a + b", "a if c else b"), &[3]));
+    assert!(!loses_in(&text.replace("return a + b", "return lambda: b"), &[3]));
+    assert!(!loses_in(&text.replace("# later", "# not run"), &[3]));
+}
+
+#[test]
+fn what_stands_under_a_condition_counts_only_in_a_run_of_this_very_program() {
+    let text = "def f(n):\n    if n:\n        a = n\n        b = a + 1\n    crash(n)\nf(2)  # stack\n";
+    assert!(loses_in(text, &[3]) && !loses(text, &[3]));
+    assert!(!loses_in(text, &[4]) && !loses_in(text, &[3, 4]));
+    assert!(!loses_in(&text.replace("b = a", "b = a  # not run\n        c"), &[4]));
+}
+
+#[test]
+fn a_data_class_refuses_more_values_than_it_has_fields() {
+    let text = "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n    y: int = 2\na = A(1, 3)\ncrash(a)\n";
+    assert!(loses(text, &[4]) && loses(text, &[5]));
+    assert!(loses(&text.replace("A(1, 3)", "A(x=1)"), &[4]));
+    assert!(!loses(&text.replace("A(1, 3)", "A(x=1)"), &[5]));
+    for other in ["A(*x)", "A(1)", "A(**x)"] {
+        assert!(!loses(&text.replace("A(1, 3)", other), &[5]), "{other}");
+    }
+    assert!(!loses(&text.replace("class A:", "class A(B):"), &[5]));
+    assert!(!loses(&text.replace("    x: int\n", "    x: int\n    def __init__(self, *a): pass\n"), &[6]));
+    assert!(!loses(&text.replace("@dataclass", "@wraps"), &[5]));
+}
+
+#[test]
+fn a_name_that_a_wider_scope_binds_as_well_is_still_there() {
+    assert!(!loses("x = 2\ndef f():\n    x = 1\n    y = x\n    crash(y)\nf()  # stack\n", &[3]));
+    assert!(!loses("def f():\n    x = 1\n    y = x\n    crash(y)\nx = 2\nf()  # stack\n", &[2]));
+    assert!(!loses("def f():\n    if c:\n        return 1\n    y = x\n    crash()\nx = 1\nf()  # stack\n", &[6]));
 }
