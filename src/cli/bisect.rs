@@ -24,6 +24,10 @@ pub(super) fn run(args: &BisectArgs) -> ExitCode {
         Ok(found) => found,
         Err((message, hint)) => return fail(&message, &[hint], ExitCode::Usage),
     };
+    if let Some((flag, axes)) = idle_flag(args, axis) {
+        let message = format!("`{flag}` says nothing about {}", axis.name());
+        return fail(&message, &[format!("it is for {axes}: leave it out")], ExitCode::Usage);
+    }
     let quiet = args.output.quiet || args.output.json;
     let ground =
         ground::read_case(&path, &args.running).and_then(|case| ground::stand_on_any(case, &args.running, quiet));
@@ -91,6 +95,21 @@ fn understand(args: &BisectArgs) -> Result<(Axis, PathBuf), (String, String)> {
         }
         (None, _) => Err(("no axis: what is to vary?".to_owned(), format!("`--over AXIS`; {accepted}"))),
     }
+}
+
+/// A flag that the axis would pass over, and the axes that it is for.
+fn idle_flag(args: &BisectArgs, axis: Axis) -> Option<(&'static str, &'static str)> {
+    let ends = matches!(axis, Axis::Commits | Axis::Packages);
+    let commits = axis == Axis::Commits;
+    [
+        (args.good.is_some() && !ends, "--good", "commits and packages"),
+        (args.bad.is_some() && !ends, "--bad", "commits and packages"),
+        (args.expect == Expected::Fixed && !commits, "--expect fixed", "commits"),
+        (args.first_parent && !commits, "--first-parent", "commits"),
+        (!args.path.is_empty() && !commits, "--path", "commits"),
+    ]
+    .into_iter()
+    .find_map(|(idle, flag, axes)| idle.then_some((flag, axes)))
 }
 
 fn show(bisected: &Bisected) {

@@ -325,6 +325,13 @@ fn what_does_not_fit_is_refused_with_a_hint() {
     ends(&project.bisect(&["samples", "crash.yaml"]), 2, &["reads no data file"]);
     ends(&project.bisect(&["steps", "crash.yaml"]), 2, &["no `for` loop"]);
     ends(&project.bisect(&["packages", "crash.yaml"]), 2, &["needs `--good`"]);
+    ends(
+        &project.bisect(&["packages", "crash.yaml", "--good", "no.txt", "--bad", "x.py"]),
+        2,
+        &["no.txt", "pip freeze"],
+    );
+    ends(&project.bisect(&["settings", "crash.yaml", "--good", "x"]), 2, &["`--good` says nothing about settings"]);
+    ends(&project.bisect(&["packages", "crash.yaml", "--first-parent"]), 2, &["`--first-parent` says nothing"]);
     project.write("x.py", "print('fine')\n");
     ends(&project.bisect(&["settings", "crash.yaml"]), 3, &["does not fail", "20 runs"]);
     assert!(!project.path("crash.bisect").exists(), "what says nothing is not left");

@@ -10,6 +10,10 @@ use super::super::axis::{AxisError, Ready, Unordered};
 use super::packages::{canonical, cold, not_made, pinned};
 use crate::environment::{Behind, Layers, Notice, Python, Surroundings};
 
+/// What may be given.
+const LISTS: &str =
+    "give PACKAGE==VERSION, or an output of `pip freeze`, a requirements file with `==`, uv.lock or poetry.lock";
+
 /// The differences of two lists.
 pub struct Locks<'a> {
     good: BTreeMap<String, String>,
@@ -80,13 +84,11 @@ impl Unordered for Locks<'_> {
 
 /// The pinned packages of a requirements file, a lock of uv or Poetry, or an output of `pip freeze`, by canonical name.
 fn read(path: &Path) -> Result<BTreeMap<String, String>, AxisError> {
-    let text = std::fs::read_to_string(path).map_err(|source| AxisError::File { path: path.to_path_buf(), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| AxisError::wrong(format!("cannot read the list `{}`: {error}", path.display()), LISTS))?;
     let found = if path.extension().is_some_and(|extension| extension == "lock") { lock(&text) } else { freeze(&text) };
     if found.is_empty() {
-        return Err(AxisError::wrong(
-            format!("{} pins no package", path.display()),
-            "give an output of `pip freeze`, a requirements file with `==`, uv.lock or poetry.lock",
-        ));
+        return Err(AxisError::wrong(format!("{} pins no package", path.display()), LISTS));
     }
     Ok(found)
 }

@@ -163,7 +163,7 @@ fn locks(work: &mut Work<'_>, notice: &mut dyn FnMut(Notice)) -> Result<Answered
     let ask = work.ask;
     let (Some(good), Some(bad)) = (&ask.good, &ask.bad) else {
         return Err(AxisError::wrong(
-            "bisection over packages needs `--good`",
+            "bisection over packages needs `--good` with a version, or two lists",
             "`--good numpy==1.23.5` (and `--bad`, else what is installed), or two lists: `--good old.txt --bad new.txt`",
         )
         .into());
