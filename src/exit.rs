@@ -9,7 +9,7 @@ use std::process::{ExitCode as ProcessExitCode, Termination};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Reduced and confirmed; check: reproduces; explain: explained; replay: still fails the same way.
+    /// Reduced and confirmed; check: reproduces; explain: explained; bisect: found; replay: still fails the same way.
     Success = 0,
     /// Internal error.
     Internal = 1,
@@ -55,7 +55,7 @@ impl ExitCode {
     pub fn meaning(self) -> &'static str {
         match self {
             ExitCode::Success => {
-                "reduced and confirmed; check: reproduces; explain: explained; replay: still fails the same way"
+                "reduced and confirmed; check: reproduces; explain: explained; bisect: found; replay: still fails the same way"
             }
             ExitCode::Internal => "internal error",
             ExitCode::Usage => "wrong usage or wrong crash.yaml",

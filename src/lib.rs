@@ -3,6 +3,7 @@
 //! The modules stand in the order of the flow: a case becomes trials, trials become verdicts, verdicts steer the search.
 //! A module imports only from lower ranks and its own folder (`docs/architecture.md`; `tests/architecture.rs` enforces it).
 
+pub mod bisect;
 pub mod bundle;
 pub mod call;
 pub mod candidate;

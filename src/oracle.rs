@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::candidate::{Candidate, CandidateId};
 use crate::ledger::{Ledger, Record, TrialRecord};
 use crate::program::Program;
-use crate::trial::{Device, Event, Mode, Observe, Outcome, Pins, Pool, Request, TrialId, Watch};
+use crate::trial::{Device, Event, Mode, Observe, Outcome, Pool, Request, TrialId, Watch};
 use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
@@ -204,14 +204,7 @@ impl Oracle {
 
     fn start(&mut self, question: Question) -> Result<(), OracleError> {
         let watch = self.watch(&question.candidate);
-        let mut request = self.request(
-            &question.candidate,
-            self.setting.mode,
-            self.setting.pins,
-            Observe::default(),
-            self.setting.timeout,
-        )?;
-        request.watch = watch;
+        let request = Request { watch, ..self.request(&question.candidate, &self.setting, Observe::default())? };
         let id = self.number();
         let at = self.now();
         self.pool.submit(id, &request)?;
@@ -242,14 +235,7 @@ impl Oracle {
         TrialId(self.next)
     }
 
-    fn request(
-        &self,
-        candidate: &Candidate,
-        mode: Mode,
-        pins: Pins,
-        observe: Observe,
-        timeout: Duration,
-    ) -> Result<Request, OracleError> {
+    fn request(&self, candidate: &Candidate, setting: &Setting, observe: Observe) -> Result<Request, OracleError> {
         let original = self.original.tree();
         let changed = candidate
             .tree
@@ -262,7 +248,8 @@ impl Oracle {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let removed = candidate.tree.removed(original).map(str::to_owned).collect();
-        Ok(Request { changed, removed, mode, pins, observe, timeout, watch: None })
+        let Setting { mode, pins, timeout, variation, .. } = setting.clone();
+        Ok(Request { changed, removed, mode, pins, observe, timeout, variation, watch: None })
     }
 
     /// Waits until at least one trial has ended, or a moment has passed.
@@ -387,13 +374,14 @@ impl Oracle {
             while next < looks.len() && flying.len() < width.max(1) {
                 self.check_bounds()?;
                 let Look { question, setting, observe, in_place, watch, .. } = &looks[next];
-                let mut request =
-                    self.request(&question.candidate, setting.mode, setting.pins, observe.clone(), setting.timeout)?;
+                let mut request = self.request(&question.candidate, setting, observe.clone())?;
                 request.watch = watch.clone();
                 if *in_place {
                     request.changed.clear();
                     request.removed.clear();
                 }
+                request.changed.extend(setting.variation.files.iter().cloned());
+                request.removed.extend(setting.variation.removed.iter().cloned());
                 let id = self.number();
                 flying.insert(id, (next, self.now()));
                 self.pool.submit(id, &request)?;

@@ -12,6 +12,7 @@ use clap_complete::Shell;
 
 use crate::case::quantity::{parse_count, parse_duration};
 use crate::case::{Case, Device};
+use crate::job::bisect::Axis;
 use crate::signature::Match;
 
 /// Reduce a program that dies with a CUDA device-side assert to the smallest program that still dies the same way.
@@ -46,6 +47,8 @@ pub enum Command {
     Init(InitArgs),
     /// Say whether the failure reproduces, how often, how long it takes and which pin hides it
     Check(CheckArgs),
+    /// Find the commit, package version, setting, sample, step or launch that makes the difference
+    Bisect(BisectArgs),
     /// Say in words what failed and why: from a log, standard input, a case or a bundle
     Explain(ExplainArgs),
     /// Run the repro of a bundle again and say whether it still dies the same way
@@ -154,6 +157,90 @@ pub struct ExplainArgs {
     /// What is shown
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// `reduce bisect`.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(
+    override_usage = "reduce bisect [OPTIONS] --over AXIS CRASH.YAML\n       reduce bisect [OPTIONS] AXIS CRASH.YAML",
+    after_help = "Examples:\n  reduce bisect commits crash.yaml --good v1.4\n  \
+                  reduce bisect packages crash.yaml --good numpy==1.23.5 --bad numpy==1.24.0\n  \
+                  reduce bisect packages crash.yaml --good old.txt --bad new.txt\n  \
+                  reduce bisect settings crash.yaml"
+)]
+pub struct BisectArgs {
+    /// The axis, where `--over` does not name it, and the case: a crash.yaml
+    #[arg(value_name = "CRASH.YAML", num_args = 1..=2, required = true, value_hint = ValueHint::FilePath)]
+    pub words: Vec<PathBuf>,
+    /// What varies
+    #[arg(long, value_name = "AXIS")]
+    pub over: Option<Axis>,
+    /// The end that passes: a revision, PACKAGE==VERSION or a list of pinned packages
+    #[arg(long, value_name = "POINT")]
+    pub good: Option<String>,
+    /// The end that fails [default: the working tree, or what is installed]
+    #[arg(long, value_name = "POINT")]
+    pub bad: Option<String>,
+    /// What is searched for: the change that broke it, or with `fixed` the one that mended it
+    #[arg(long, value_name = "WHAT", default_value = "broken")]
+    pub expect: Expected,
+    /// Follow only the first parent of merges
+    #[arg(long)]
+    pub first_parent: bool,
+    /// Only commits that touch this path (may be given several times)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub path: Vec<String>,
+    /// The log of answers, which can be edited and gone on from [default: `log` in the result folder]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub log: Option<PathBuf>,
+    /// Folder for the result [default: the name of the case with `.bisect`]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+    /// Go on from the log of an earlier run
+    #[arg(long, conflicts_with = "force")]
+    pub resume: bool,
+    /// Replace a result that is there already
+    #[arg(long)]
+    pub force: bool,
+    /// Stop after this much time and say what is likely (such as 30m)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub limit_time: Option<Duration>,
+    /// Stop after this many runs and say what is likely
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub limit_runs: Option<u64>,
+    /// How trials are run
+    #[command(flatten)]
+    pub running: RunningArgs,
+    /// What is shown
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What a bisection searches for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Expected {
+    /// The change that broke it.
+    Broken,
+    /// The change that mended it.
+    Fixed,
+}
+
+impl ValueEnum for Axis {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Axis::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        let help = match self {
+            Axis::Launches => "Which kernel launch fails",
+            Axis::Steps => "Which step of the training loop fails, and how much history it needs",
+            Axis::Samples => "Which rows of the data",
+            Axis::Commits => "Which commit of the repository",
+            Axis::Packages => "Which version of a package, or which packages of two lists",
+            Axis::Settings => "Which variables, arguments, configuration keys are needed, and which pins hide it",
+        };
+        Some(clap::builder::PossibleValue::new(self.name()).help(help))
+    }
 }
 
 /// `reduce replay`.

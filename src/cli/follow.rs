@@ -16,7 +16,7 @@ use crate::case::{Case, Invocation, Spy};
 use crate::environment::{self, Interpreter, Surroundings};
 use crate::harness;
 use crate::trial::{
-    Device, Event, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Request, TrialEnd, TrialId,
+    Device, Event, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Request, TrialEnd, TrialId, Variation,
 };
 
 /// Time that a script gets to start its Python program.
@@ -108,6 +108,7 @@ fn run(spec: PoolSpec) -> Result<Outcome, GroundError> {
         observe: Observe::default(),
         watch: None,
         timeout: PATIENCE,
+        variation: Variation::default(),
     };
     pool.submit(TrialId(1), &request)?;
     loop {

@@ -51,6 +51,16 @@ pub(super) fn read_case(path: &Path, running: &RunningArgs) -> Result<Case, Grou
 /// # Errors
 /// When the command is not understood, there is no interpreter with torch, or no device.
 pub(super) fn stand_on(case: Case, running: &RunningArgs, quiet: bool) -> Result<Ground, GroundError> {
+    let ground = stand_on_any(case, running, quiet)?;
+    environment::require_torch(&ground.python)?;
+    Ok(ground)
+}
+
+/// The same for a program that need not use torch.
+///
+/// # Errors
+/// As [`stand_on`], but for the torch.
+pub(super) fn stand_on_any(case: Case, running: &RunningArgs, quiet: bool) -> Result<Ground, GroundError> {
     let surroundings = surroundings();
     let invocation = match case::resolve(&case, &surroundings)? {
         Resolved::Static(invocation) => invocation,
@@ -63,7 +73,6 @@ pub(super) fn stand_on(case: Case, running: &RunningArgs, quiet: bool) -> Result
         say("note: the command starts several ranks; rank 0 alone is tried");
     }
     let python = interpreter(&case, &invocation, &surroundings, quiet)?;
-    environment::require_torch(&python)?;
     let device = device(case.setting.device, &python)?;
     Ok(Ground { case, invocation, python, device })
 }

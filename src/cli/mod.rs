@@ -4,6 +4,7 @@
 //! Must not hold anything that the search or a trial needs.
 
 pub mod args;
+mod bisect;
 mod explain;
 mod follow;
 mod ground;

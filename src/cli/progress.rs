@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
+use crate::bisect::drive::Turn;
 use crate::job::Happening;
 
 /// How a run is shown.
@@ -107,9 +108,35 @@ impl Progress {
                     ));
                 }
             }
+            Happening::Bisect(turn) => return self.bisect(turn),
             Happening::Tick { in_flight } => self.in_flight = *in_flight,
         }
         self.draw();
+    }
+
+    fn bisect(&mut self, turn: &Turn<'_>) {
+        match turn {
+            Turn::Ran { label, answer, why, runs } => {
+                self.runs = *runs;
+                let short: String = label.chars().take(60).collect();
+                self.line(&format!(
+                    "{runs:>4}  {:<6}  {short:<60}  {}",
+                    answer.word(),
+                    why.lines().next().unwrap_or_default()
+                ));
+            }
+            Turn::Posterior { bins, favourite, mass, left } => {
+                let drawn = format!("[{}] {left} left, {:>3.0} % {favourite}", bars(bins), mass * 100.0);
+                match &self.bar {
+                    Some(bar) => {
+                        bar.set_message(drawn);
+                        bar.set_prefix(format!("{:.0} s, {} runs", self.begun.elapsed().as_secs_f64(), self.runs));
+                    }
+                    None if self.style != Style::Quiet => say(&format!("      {drawn}")),
+                    None => {}
+                }
+            }
+        }
     }
 
     fn draw(&self) {
@@ -155,6 +182,12 @@ impl Progress {
                 "event": "win", "at": at, "phase": phase, "pass": pass, "runs": runs,
                 "statements": statements.0, "of_statements": statements.1, "tokens": tokens.0, "of_tokens": tokens.1,
             }),
+            Happening::Bisect(Turn::Ran { label, answer, why, runs }) => json!({
+                "event": "run", "at": at, "label": label, "answer": answer.word(), "why": why, "runs": runs,
+            }),
+            Happening::Bisect(Turn::Posterior { bins, favourite, mass, left }) => json!({
+                "event": "posterior", "at": at, "bins": bins, "favourite": favourite, "probability": mass, "left": left,
+            }),
             Happening::Tick { .. } => return,
         };
         print(&event.to_string());
@@ -166,6 +199,19 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Probabilities along an axis as a row of bars; the highest is full.
+fn bars(bins: &[f64]) -> String {
+    const STEPS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = bins.iter().copied().fold(0.0_f64, f64::max);
+    let step = |value: &f64| {
+        // What is left of a doubt stays visible: any probability of one in a thousand gets the lowest bar.
+        let share = if most > 0.0 { value / most } else { 0.0 };
+        let height = (share * 8.0).round() as usize;
+        STEPS[if height == 0 && *value >= 0.001 { 1 } else { height.min(8) }]
+    };
+    bins.iter().map(step).collect()
 }
 
 /// One line on standard error; a closed pipe is no failure of ours.

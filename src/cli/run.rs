@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::args::{self, Args, CheckArgs, Command, OutputArgs, ReduceArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, Style, print, say};
-use super::{explain, init, replay, screen};
+use super::{bisect, explain, init, replay, screen};
+use crate::bisect::axis::AxisError;
 use crate::bundle::Outcome;
 use crate::bundle::secrets::Private;
 use crate::case::schema;
@@ -34,6 +35,7 @@ pub fn main() -> ExitCode {
         None => reduce(&args.reduce),
         Some(Command::Check(check)) => run_check(&check),
         Some(Command::Init(args)) => init::run(&args),
+        Some(Command::Bisect(args)) => bisect::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Strategies(args)) => strategies(args.name.as_deref()),
@@ -269,7 +271,9 @@ fn out_folder(typed: Option<&Path>, case: &Path) -> PathBuf {
 /// The exit code of a job that ended without a bundle.
 pub(super) fn code_of(error: &JobError) -> ExitCode {
     match error {
-        JobError::NotReproduced { .. } => ExitCode::NotReproduced,
+        JobError::NotReproduced { .. } | JobError::EndPasses { .. } => ExitCode::NotReproduced,
+        JobError::Axis(AxisError::Wrong { .. }) | JobError::Log(_) => ExitCode::Usage,
+        JobError::Axis(AxisError::Environment(_)) | JobError::EndBroken { .. } => ExitCode::CannotRun,
         JobError::TooRare { .. } => ExitCode::TooRare,
         JobError::OtherFailure { .. } => ExitCode::OtherFailure,
         JobError::Occupied { .. } | JobError::NotABundle { .. } | JobError::Changed { .. } => ExitCode::Usage,

@@ -29,8 +29,43 @@ pub(super) fn make(
         Some(_) => None,
         None => Some(base(requirements.version.as_deref(), surroundings)?),
     };
+    make_with(requirements, base.as_deref(), Beneath::Nothing, surroundings, notice)
+}
+
+/// What is found behind the packages of an environment.
+#[derive(Clone, Copy)]
+pub(super) enum Beneath<'a> {
+    /// Nothing.
+    Nothing,
+    /// The packages of another interpreter, in these folders.
+    Folders(&'a [PathBuf]),
+}
+
+/// Where an environment lies, made or not.
+pub(super) fn place(
+    requirements: &Requirements,
+    base: Option<&Path>,
+    beneath: Beneath<'_>,
+    surroundings: &Surroundings,
+) -> PathBuf {
+    let mut name = key(requirements, base);
+    if let Beneath::Folders(folders) = beneath {
+        name = blake3::hash(format!("{name}{folders:?}").as_bytes()).to_hex()[..16].to_owned();
+    }
+    surroundings.cache().join("environments").join(name)
+}
+
+/// The same with this interpreter as the base.
+pub(super) fn make_with(
+    requirements: &Requirements,
+    base: Option<&Path>,
+    beneath: Beneath<'_>,
+    surroundings: &Surroundings,
+    notice: &mut dyn FnMut(Notice),
+) -> Result<PathBuf, EnvironmentError> {
+    let uv = surroundings.which("uv");
     let parent = surroundings.cache().join("environments");
-    let folder = parent.join(key(requirements, base.as_deref()));
+    let folder = place(requirements, base, beneath, surroundings);
     let python = folder.join("bin/python");
     std::fs::create_dir_all(&parent).map_err(|source| EnvironmentError::Cache { path: parent.clone(), source })?;
     let _lock = lock(&folder.with_extension("lock"), || notice(Notice::Waiting { folder: folder.clone() }))?;
@@ -42,11 +77,11 @@ pub(super) fn make(
     }
     notice(Notice::Making { folder: folder.clone(), by: if uv.is_some() { "uv" } else { "pip" } });
     let made = match (&uv, &base) {
-        (Some(uv), _) => with_uv(uv, requirements, &folder),
+        (Some(uv), base) => with_uv(uv, *base, requirements, &folder),
         (None, Some(base)) => with_pip(base, requirements, &folder),
         (None, None) => Err(EnvironmentError::NotFound("no python3 on PATH".to_owned())),
     };
-    let written = made.and_then(|()| {
+    let written = made.and_then(|()| lay_over(beneath, &folder)).and_then(|()| {
         let text = format!("{}\n", requirements.packages.join("\n"));
         std::fs::write(folder.join("made"), text)
             .map_err(|source| EnvironmentError::Cache { path: folder.clone(), source })
@@ -128,9 +163,30 @@ fn pyenv(version: &str, surroundings: &Surroundings) -> Vec<PathBuf> {
     names.into_iter().rev().map(|(_, path)| path).filter(|path| path.is_file()).collect()
 }
 
-fn with_uv(uv: &Path, requirements: &Requirements, folder: &Path) -> Result<(), EnvironmentError> {
+/// Lets packages that are not in the environment be found where they are; those in it come first.
+fn lay_over(beneath: Beneath<'_>, folder: &Path) -> Result<(), EnvironmentError> {
+    let Beneath::Folders(folders) = beneath else { return Ok(()) };
+    let library = folder.join("lib");
+    let fail = |source| EnvironmentError::Cache { path: library.clone(), source };
+    for entry in std::fs::read_dir(&library).map_err(fail)? {
+        let packages = entry.map_err(fail)?.path().join("site-packages");
+        if packages.is_dir() {
+            // `addsitedir` and not a plain line: editable installs are found as well.
+            let lines: Vec<String> = folders
+                .iter()
+                .map(|path| format!("import site; site.addsitedir({:?})", path.to_string_lossy()))
+                .collect();
+            std::fs::write(packages.join("zz_reduce_beneath.pth"), lines.join("\n") + "\n").map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+fn with_uv(uv: &Path, base: Option<&Path>, requirements: &Requirements, folder: &Path) -> Result<(), EnvironmentError> {
     let mut venv = vec![uv.as_os_str().to_owned(), "venv".into(), "--quiet".into()];
-    if let Some(version) = &requirements.version {
+    if let Some(base) = base {
+        venv.extend(["--python".into(), base.as_os_str().to_owned()]);
+    } else if let Some(version) = &requirements.version {
         venv.extend(["--python".into(), version.into()]);
     }
     venv.push(folder.into());

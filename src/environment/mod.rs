@@ -3,6 +3,7 @@
 //! Invariant: an environment is used only when it was made to the end, and never by two makers at once.
 //! Must not read the process environment: `cli` hands in `Surroundings`.
 
+mod index;
 mod make;
 mod probe;
 mod surroundings;
@@ -188,6 +189,94 @@ pub fn find(
         Wanted::Default => by_name(named, folder, surroundings)?,
     };
     probe::probe(&executable)
+}
+
+/// An environment with packages of its own in front of those of an interpreter: made once, kept in the cache.
+#[derive(Debug, Clone)]
+pub struct Layers {
+    base: PathBuf,
+    folders: Vec<PathBuf>,
+}
+
+/// What is found behind the packages of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// The packages of the interpreter.
+    Packages,
+    /// Only what was asked for.
+    Nothing,
+}
+
+impl Layers {
+    /// Layers over an interpreter.
+    ///
+    /// # Errors
+    /// When it does not say where its packages are.
+    pub fn over(python: &Python) -> Result<Self, EnvironmentError> {
+        Ok(Self { base: python.executable.clone(), folders: probe::package_folders(&python.executable)? })
+    }
+
+    fn beneath(&self, behind: Behind) -> make::Beneath<'_> {
+        match behind {
+            Behind::Packages => make::Beneath::Folders(&self.folders),
+            Behind::Nothing => make::Beneath::Nothing,
+        }
+    }
+
+    fn requirements(packages: &[String]) -> Requirements {
+        Requirements { version: None, packages: packages.to_vec() }
+    }
+
+    /// The interpreter of a layer, made where it is not there yet.
+    ///
+    /// # Errors
+    /// When the packages do not go together, or cannot be had.
+    pub fn make(
+        &self,
+        packages: &[String],
+        behind: Behind,
+        surroundings: &Surroundings,
+        notice: &mut dyn FnMut(Notice),
+    ) -> Result<PathBuf, EnvironmentError> {
+        let requirements = Self::requirements(packages);
+        make::make_with(&requirements, Some(&self.base), self.beneath(behind), surroundings, notice)
+    }
+
+    /// Whether a layer is there already.
+    pub fn is_made(&self, packages: &[String], behind: Behind, surroundings: &Surroundings) -> bool {
+        let requirements = Self::requirements(packages);
+        make::place(&requirements, Some(&self.base), self.beneath(behind), surroundings).join("made").is_file()
+    }
+}
+
+/// Versions of a package that the index of pip has for an interpreter, the oldest first.
+///
+/// # Errors
+/// When pip is not there or does not find the package.
+pub fn versions(
+    python: &Path,
+    package: &str,
+    early: Early,
+    surroundings: &Surroundings,
+) -> Result<Vec<String>, EnvironmentError> {
+    index::versions(python, package, early, surroundings)
+}
+
+/// What an interpreter has installed, as `pip freeze` says it.
+///
+/// # Errors
+/// When it does not answer.
+pub fn installed(python: &Path) -> Result<Vec<(String, String)>, EnvironmentError> {
+    probe::installed(python)
+}
+
+/// Whether versions before a release count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Early {
+    /// They do: release candidates and nightlies.
+    Counted,
+    /// They do not.
+    LeftOut,
 }
 
 /// The torch of an interpreter.

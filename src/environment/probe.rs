@@ -76,6 +76,47 @@ fn is_new_enough(version: &str) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (3, 8)
 }
 
+/// Prints where packages are, and what is installed.
+const PACKAGES: &str = r#"
+import json, sys
+folders = [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
+try:
+    from importlib.metadata import distributions
+    found = {}
+    for one in distributions():
+        name = one.metadata["Name"]
+        if name:
+            found.setdefault(name, one.version)
+except Exception:
+    found = {}
+sys.stdout.write("\n@reduce@" + json.dumps([folders, sorted(found.items())]) + "\n")
+"#;
+
+/// Folders with packages, and names with versions.
+#[derive(serde::Deserialize)]
+struct Packages(Vec<PathBuf>, Vec<(String, String)>);
+
+fn packages(executable: &Path) -> Result<Packages, EnvironmentError> {
+    let no_answer =
+        |reason: &str| EnvironmentError::NoAnswer { executable: executable.to_path_buf(), reason: reason.to_owned() };
+    let empty = tempfile::tempdir().map_err(|source| EnvironmentError::Cache { path: std::env::temp_dir(), source })?;
+    let mut spawn = Spawn::new([executable.as_os_str(), "-B".as_ref(), "-c".as_ref(), PACKAGES.as_ref()]);
+    spawn.cwd = Some(empty.path().to_path_buf());
+    let output = process::run(&spawn, PATIENCE)?;
+    let line = output.stdout.rsplit("@reduce@").next().and_then(|rest| rest.lines().next()).unwrap_or_default();
+    serde_json::from_str(line).map_err(|_| no_answer("it does not say where its packages are"))
+}
+
+/// Folders with packages of an interpreter.
+pub(super) fn package_folders(executable: &Path) -> Result<Vec<PathBuf>, EnvironmentError> {
+    Ok(packages(executable)?.0)
+}
+
+/// Names and versions of what is installed.
+pub(super) fn installed(executable: &Path) -> Result<Vec<(String, String)>, EnvironmentError> {
+    Ok(packages(executable)?.1)
+}
+
 /// The interpreter of a Poetry project, if Poetry knows one.
 pub(super) fn ask_poetry(folder: &Path) -> Result<Option<PathBuf>, EnvironmentError> {
     let mut spawn = Spawn::new(["poetry", "env", "info", "--executable"]);

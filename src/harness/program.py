@@ -90,6 +90,9 @@ def _prepare(spec):
     if spec["inventory"]:
         inventory.listen()
     pins.install(spec)
+    if spec.get("hook"):
+        name, told = spec["hook"]
+        importlib.import_module("_reduce." + name).install(spec, told, report)
     watch_for_torch(spec)
     spawned.install(spec)
     _kept.append(sys.modules["__main__"])

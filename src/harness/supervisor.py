@@ -152,7 +152,8 @@ def _exec(spec):
     with open(path, "w") as handle:
         json.dump(spec, handle)
     entry = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run.py")
-    os.execve(sys.executable, [sys.executable] + spec["flags"] + [entry, path], os.environ)
+    python = spec.get("python") or sys.executable
+    os.execve(python, [python] + spec["flags"] + [entry, path], os.environ)
 
 
 # --- watching and ending ---------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ use crate::candidate::Candidate;
 use crate::evidence::Found;
 use crate::oracle::{Look, OracleError, Question, Setting};
 use crate::search::reducer::Reducer;
-use crate::trial::{Mode, Observe, Outcome, Pins, Pool, ProgramSpec};
+use crate::trial::{Mode, Observe, Outcome, Pins, Pool, ProgramSpec, Variation};
 use crate::verdict::{Target, Verdict};
 
 /// Phase of these runs in the ledger and the report.
@@ -189,6 +189,7 @@ pub(super) fn cold_runs(
         mode: Mode::Exec,
         pins: cold.pins,
         timeout: session.cold_timeout(Duration::from_secs_f64(cold.timeout)),
+        variation: Variation::default(),
     };
     let question = Question {
         candidate: candidate.clone(),

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::bisect::axis::AxisError;
+use crate::bisect::drive::DriveError;
+use crate::bisect::log::LogError;
 use crate::bundle::BundleError;
 use crate::harness::HarnessError;
 use crate::ledger::LedgerError;
@@ -44,6 +47,24 @@ pub enum JobError {
         /// What it asks for.
         what: String,
     },
+    /// The failing end of a bisection does not fail.
+    #[error("the failing end does not fail: {seen}")]
+    EndPasses {
+        /// What it did.
+        seen: String,
+    },
+    /// An end of a bisection cannot be run.
+    #[error("the failing end cannot be run: {why}")]
+    EndBroken {
+        /// Why.
+        why: String,
+    },
+    /// The axis of a bisection does not fit, or failed.
+    #[error(transparent)]
+    Axis(#[from] AxisError),
+    /// The log of a bisection.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// Ctrl-C or a limit, before there was anything to keep.
     #[error("{} before the failure was understood: there is nothing to keep", stop_in_words(*stop))]
     Early {
@@ -117,6 +138,10 @@ impl JobError {
                 "pin what varies: `seed:`, `num_workers: 0`, `launch_blocking: true`, or an `env:` of the program"
                     .into(),
             ],
+            Self::Axis(AxisError::Wrong { hints, .. }) => hints.clone(),
+            Self::Axis(AxisError::Environment(error)) => error.hints(),
+            Self::EndPasses { .. } => vec!["run the command by hand and compare, or name another `--bad`".into()],
+            Self::EndBroken { .. } => vec!["name another `--bad`".into()],
             Self::OtherFailure { .. } => vec!["change `expect:` in crash.yaml, or leave it out".into()],
             Self::NotEmulated { .. } => vec!["run it on a machine with a GPU: `--device cuda`".into()],
             Self::Early { stop: Stop::Interrupted } => Vec::new(),
@@ -132,6 +157,16 @@ impl JobError {
             }
             Self::NotABundle { .. } => vec!["choose another folder with `--out DIR`".into()],
             _ => Vec::new(),
+        }
+    }
+}
+
+impl From<DriveError> for JobError {
+    fn from(error: DriveError) -> Self {
+        match error {
+            DriveError::Oracle(error) => Self::Oracle(error),
+            DriveError::Axis(error) => Self::Axis(error),
+            DriveError::Log(error) => Self::Log(error),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: nothing is reported that a cold run of the final files did not show, and the folder on disk always
 //! reproduces: it is replaced as a whole, only after a `same` verdict.
 
+pub mod bisect;
 mod confirm;
 mod error;
 mod explain;
@@ -34,7 +35,7 @@ use crate::search::drive::{self, Turn};
 use crate::search::reducer::{Certify, Reducer};
 use crate::search::traced;
 use crate::signature::Match;
-use crate::trial::{Mode, Observe, Pins};
+use crate::trial::{Mode, Observe, Pins, Variation};
 use crate::verdict::{self, Seen, Verdict};
 
 use self::first::First;
@@ -129,6 +130,8 @@ pub enum Happening<'a> {
         /// Trials so far.
         runs: u64,
     },
+    /// Something happened to a bisection.
+    Bisect(crate::bisect::drive::Turn<'a>),
     /// A moment passes, with this many trials in flight.
     Tick {
         /// Trials in flight.
@@ -262,6 +265,7 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
         mode: found.mode,
         pins: found.pins,
         timeout: Duration::from_secs_f64(found.timeout),
+        variation: Variation::default(),
     };
     session.oracle.aim(target.clone());
     session.oracle.set(setting);

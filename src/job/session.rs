@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::oracle::{Bounds, Look, Oracle, Question, Setting};
 use crate::program::{Program, SourceTree};
 use crate::signature::{self, Catalog, Evidence, Match, Signature};
-use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report, Watch};
+use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report, Variation, Watch};
 use crate::verdict::Seen;
 
 use super::{Happening, JobError, Options};
@@ -76,8 +76,13 @@ impl<'a> Session<'a> {
         let original = Arc::new(Program::parse(&SourceTree::default())?);
         let spec = pool_spec(&ground, &options, scratch.path(), &harness, Vec::new(), None);
         let pool = Pool::start(spec)?;
-        let setting =
-            Setting { name: "pinned".to_owned(), mode: Mode::Fork, pins: Pins::NONE, timeout: Duration::from_secs(60) };
+        let setting = Setting {
+            name: "pinned".to_owned(),
+            mode: Mode::Fork,
+            pins: Pins::NONE,
+            timeout: Duration::from_secs(60),
+            variation: Variation::default(),
+        };
         let oracle = Oracle::new(pool, ledger, Arc::clone(&original), setting, bounds, begun);
         let secrets = Secrets::new(options.private.clone());
         Ok(Self { ground, options, oracle, original, begun, observer, scratch, harness, secrets, time_limit })
@@ -106,7 +111,7 @@ impl<'a> Session<'a> {
 
     /// A setting by its parts.
     pub(super) fn setting(&self, name: &str, mode: Mode, pins: Pins, timeout: Duration) -> Setting {
-        Setting { name: name.to_owned(), mode, pins, timeout }
+        Setting { name: name.to_owned(), mode, pins, timeout, variation: Variation::default() }
     }
 
     /// Runs the original once.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::candidate::Candidate;
 use crate::ledger::LedgerError;
-use crate::trial::{Mode, Observe, Pins, PoolError, Watch};
+use crate::trial::{Mode, Observe, Pins, PoolError, Variation, Watch};
 use crate::verdict::Target;
 
 /// Failures of our own.
@@ -69,6 +69,8 @@ pub struct Setting {
     pub pins: Pins,
     /// Time for one trial.
     pub timeout: Duration,
+    /// What a bisection changes.
+    pub variation: Variation,
 }
 
 /// A run outside the search: preflight and confirmation.

@@ -101,6 +101,9 @@ mod tests {
             "x = f()\nx = g(x)\nlog.info(x)\nfor i in x:\n    pass\ny = h(x)\n",
             "x = f()\ny = h(x)\n",
         );
-        check::nothing(&Statements, "p.add_argument('--lr')\nsuper().__init__()\nrows.append(1)\nx = f()\ndevice = torch.device()\n");
+        check::nothing(
+            &Statements,
+            "p.add_argument('--lr')\nsuper().__init__()\nrows.append(1)\nx = f()\ndevice = torch.device()\n",
+        );
     }
 }

@@ -11,6 +11,7 @@ pub use report::{
     SyntaxProblem, Trace, ValuePath,
 };
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -87,6 +88,25 @@ pub struct Watch {
     pub site: Option<(String, u32, u32)>,
 }
 
+/// What a bisection changes about how the program is run; nothing otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Variation {
+    /// Variables set, or taken away by `None`.
+    pub env: BTreeMap<String, Option<String>>,
+    /// Other arguments behind the program.
+    pub argv: Option<Vec<String>>,
+    /// Another interpreter; only a cold trial can have one.
+    pub python: Option<PathBuf>,
+    /// Another folder with the project, of the same layout.
+    pub project: Option<PathBuf>,
+    /// Files laid over those of the project, relative path and bytes.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Files of the project that are not there.
+    pub removed: Vec<String>,
+    /// What the harness does inside of the program: the name of its module, and what that is told.
+    pub hook: Option<(&'static str, serde_json::Value)>,
+}
+
 /// Everything that a worker needs to run a trial.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -104,6 +124,8 @@ pub struct Request {
     pub watch: Option<Watch>,
     /// Time until the trial is killed.
     pub timeout: Duration,
+    /// What is otherwise than in the case.
+    pub variation: Variation,
 }
 
 /// How a trial's process tree ended.

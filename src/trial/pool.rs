@@ -217,21 +217,29 @@ impl Pool {
     pub fn submit(&mut self, id: TrialId, request: &Request) -> Result<Started, PoolError> {
         let scratch = self.spec.scratch.join(format!("trial-{:06}", id.0));
         self.lay_out(&scratch, request).map_err(|source| PoolError::Scratch { path: scratch.clone(), source })?;
-        let mut env: BTreeMap<&str, &str> =
-            self.spec.env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let Request { variation, .. } = request;
+        let mut env: BTreeMap<&str, Option<&str>> =
+            self.spec.env.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+        env.extend(variation.env.iter().map(|(key, value)| (key.as_str(), value.as_deref())));
         if request.pins.launch_blocking {
-            env.insert("CUDA_LAUNCH_BLOCKING", "1");
+            env.insert("CUDA_LAUNCH_BLOCKING", Some("1"));
         }
         // A fresh interpreter takes its hash seed from here; a forked one has that of its server.
         let hash_seed = request.pins.seed.map(|seed| seed.to_string());
         if let (Mode::Exec, Some(seed)) = (request.mode, &hash_seed) {
-            env.insert("PYTHONHASHSEED", seed);
+            env.insert("PYTHONHASHSEED", Some(seed));
+        }
+        let mut program = self.spec.program.clone();
+        if let Some(argv) = &variation.argv {
+            program.argv.clone_from(argv);
         }
         let line = json!({
-            "trial": id.0, "mode": request.mode, "scratch": scratch, "project": self.spec.project,
+            "trial": id.0, "mode": request.mode, "scratch": scratch,
+            "project": variation.project.as_ref().unwrap_or(&self.spec.project),
+            "python": variation.python, "hook": variation.hook,
             "workdir": self.spec.workdir,
             "changed": request.changed.iter().map(|(path, _)| path).collect::<Vec<_>>(),
-            "removed": request.removed, "program": self.spec.program, "env": env,
+            "removed": request.removed, "program": program, "env": env,
             "seed": request.pins.seed, "num_workers": request.pins.num_workers,
             "launch_blocking": request.pins.launch_blocking, "device": self.spec.device, "witness": true,
             "trace": request.observe.trace, "inventory": request.observe.inventory,

@@ -6,6 +6,7 @@
 )]
 
 mod bad_input;
+mod bisect;
 mod call;
 mod case;
 mod corpus;

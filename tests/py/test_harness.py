@@ -252,6 +252,34 @@ class Outcomes(Case):
         self.assertEqual(server.trial()["exit"], 1)
 
 
+class Bisected(Case):
+    """What a bisection changes inside of the program."""
+
+    def test_a_variable_is_taken_away_and_another_interpreter_is_started(self):
+        text = "import os, sys\nprint('HOME' in os.environ, os.environ.get('MORE'), sys.executable)\n"
+        self.assertEqual(self.run_text(text, env={"HOME": None, "MORE": "1"})["stdout"],
+                         "False 1 %s\n" % sys.executable)
+        other = os.path.join(self.project.outside, "python")
+        os.symlink(os.path.realpath(sys.executable), other)
+        self.assertEqual(self.run_text(text, mode="exec", python=other)["stdout"], "True None %s\n" % other)
+
+    def test_a_later_step_starts_with_the_random_state_of_the_whole_run(self):
+        self.project.write("loop.py", "import random\ndef run(optimizer):\n    for step in range(5):\n"
+                           "        optimizer.step()\n        print(step, random.random())\n    raise ValueError\n")
+        self.project.write("train.py", "import loop\nclass Optimizer:\n    def step(self):\n        pass\n"
+                           "loop.run(Optimizer())\n")
+        frames = [["train.py", 5], ["loop.py", 5]]
+        self.start(write=[self.project.outside])
+        states = os.path.join(self.project.outside, "states")
+        whole = self.server.trial(hook=["steps", {"frames": frames, "save": states}])
+        steps = whole["outcome"]["steps"]
+        self.assertEqual((steps["file"], steps["line"], steps["step"]), ("loop.py", 3, 4), whole["stderr"])
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                late = self.server.trial(mode=mode, hook=["steps", {"frames": frames, "first": 3, "restore": states}])
+                self.assertEqual(late["stdout"].splitlines(), whole["stdout"].splitlines()[3:])
+
+
 class Walls(Case):
     """What the program does stays in its own view."""
 

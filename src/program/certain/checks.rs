@@ -199,7 +199,8 @@ impl Checks<'_, '_> {
             return false;
         }
         let given = &call.arguments;
-        let is_open = given.args.iter().any(Expr::is_starred_expr) || given.keywords.iter().any(|one| one.arg.is_none());
+        let is_open =
+            given.args.iter().any(Expr::is_starred_expr) || given.keywords.iter().any(|one| one.arg.is_none());
         let mut fields = Vec::new();
         let mut gone = Vec::new();
         for child in self.program().children(class) {

@@ -381,9 +381,9 @@ fn raises_on(program: &Program, id: StmtId) -> bool {
         Some(Stmt::FunctionDef(def)) => {
             let name = def.name.as_str();
             // Where a library asks whether there is such an attribute, it takes an error for an answer.
-            let is_plain = program.statement(up).parent.is_some_and(|class| {
-                matches!(program.node(class), Some(Stmt::ClassDef(class)) if class.arguments.is_none())
-            });
+            let is_plain = program.statement(up).parent.is_some_and(
+                |class| matches!(program.node(class), Some(Stmt::ClassDef(class)) if class.arguments.is_none()),
+            );
             let is_asked = super::infer::is_property(def) && !is_plain;
             !is_asked && (!name.starts_with("__") || special.contains(&name))
         }

@@ -11,7 +11,8 @@ fn loses(text: &str, gone: &[u32]) -> bool {
 
 /// The same for a run of this very program, which came to the failing statement once before.
 fn loses_in(text: &str, gone: &[u32]) -> bool {
-    let windows = |on: u32| vec![(u32::from(text.lines().nth(on as usize - 1).unwrap_or("").contains("# later")), 1, 1)];
+    let windows =
+        |on: u32| vec![(u32::from(text.lines().nth(on as usize - 1).unwrap_or("").contains("# later")), 1, 1)];
     loses_of(text, gone, &[], Of::This, &windows)
 }
 
@@ -323,7 +324,8 @@ fn what_stands_under_a_condition_counts_only_in_a_run_of_this_very_program() {
 
 #[test]
 fn a_data_class_refuses_more_values_than_it_has_fields() {
-    let text = "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n    y: int = 2\na = A(1, 3)\ncrash(a)\n";
+    let text =
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n    y: int = 2\na = A(1, 3)\ncrash(a)\n";
     assert!(loses(text, &[4]) && loses(text, &[5]));
     assert!(loses(&text.replace("A(1, 3)", "A(x=1)"), &[4]));
     assert!(!loses(&text.replace("A(1, 3)", "A(x=1)"), &[5]));
