@@ -258,7 +258,7 @@ impl Oracle {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let removed = candidate.tree.removed(original).map(str::to_owned).collect();
-        Ok(Request { changed, removed, mode, pins, observe, timeout, watch: None })
+        Ok(Request { changed, removed, mode, pins, observe, timeout, watch: None, place: None })
     }
 
     /// Waits until at least one trial has ended, or a moment has passed.

@@ -108,6 +108,7 @@ fn run(spec: PoolSpec) -> Result<Outcome, GroundError> {
         observe: Observe::default(),
         watch: None,
         timeout: PATIENCE,
+        place: None,
     };
     pool.submit(TrialId(1), &request)?;
     loop {

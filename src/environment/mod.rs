@@ -3,12 +3,14 @@
 //! Invariant: an environment is used only when it was made to the end, and never by two makers at once.
 //! Must not read the process environment: `cli` hands in `Surroundings`.
 
+mod machine;
 mod make;
 mod probe;
 mod surroundings;
 
 use std::path::{Path, PathBuf};
 
+pub use machine::Machine;
 pub use surroundings::Surroundings;
 pub(crate) use surroundings::which;
 
@@ -64,6 +66,8 @@ pub struct Python {
     pub prefix: PathBuf,
     /// Its torch, if any.
     pub torch: Option<Torch>,
+    /// The version of its numpy, if any.
+    pub numpy: Option<String>,
 }
 
 /// An installed torch (looked at, not imported).

@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Device, Mode, Outcome, ProgramSpec, Report, Request, TrialEnd, TrialId};
+use super::{Device, Mode, Outcome, Place, ProgramSpec, Report, Request, TrialEnd, TrialId};
 use crate::process::{self, Child, ProcessError, Spawn};
 
 /// How much of each log is read back: this much from its start and this much from its end.
@@ -219,6 +219,8 @@ impl Pool {
         self.lay_out(&scratch, request).map_err(|source| PoolError::Scratch { path: scratch.clone(), source })?;
         let mut env: BTreeMap<&str, &str> =
             self.spec.env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let Place { project, workdir, program, env: own } = self.place(request);
+        env.extend(own.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         if request.pins.launch_blocking {
             env.insert("CUDA_LAUNCH_BLOCKING", "1");
         }
@@ -228,10 +230,9 @@ impl Pool {
             env.insert("PYTHONHASHSEED", seed);
         }
         let line = json!({
-            "trial": id.0, "mode": request.mode, "scratch": scratch, "project": self.spec.project,
-            "workdir": self.spec.workdir,
+            "trial": id.0, "mode": request.mode, "scratch": scratch, "project": project, "workdir": workdir,
             "changed": request.changed.iter().map(|(path, _)| path).collect::<Vec<_>>(),
-            "removed": request.removed, "program": self.spec.program, "env": env,
+            "removed": request.removed, "program": program, "env": env,
             "seed": request.pins.seed, "num_workers": request.pins.num_workers,
             "launch_blocking": request.pins.launch_blocking, "device": self.spec.device, "witness": true,
             "trace": request.observe.trace, "inventory": request.observe.inventory,
@@ -244,6 +245,15 @@ impl Pool {
         // A server that is gone is noticed by `next`, which then reports the trial as lost.
         let _noticed_later = writeln!(self.stdin, "{line}").and_then(|()| self.stdin.flush());
         Ok(Started(id))
+    }
+
+    fn place(&self, request: &Request) -> Place {
+        request.place.clone().unwrap_or_else(|| Place {
+            project: self.spec.project.clone(),
+            workdir: self.spec.workdir.clone(),
+            program: self.spec.program.clone(),
+            env: Vec::new(),
+        })
     }
 
     /// Ends a trial that the search no longer wants; it is still reported.
@@ -322,8 +332,11 @@ impl Pool {
         }
         let running = self.running.remove(&id)?;
         let status = |key: &str| value.get(key).and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+        let limit = |key: &str| value.get(key).and_then(Value::as_bool) == Some(true);
         let end = match (running.killed, status("exit"), status("signal")) {
             (Some((why, _)), _, _) => why,
+            _ if limit("output_limit") => TrialEnd::OutputLimit,
+            _ if limit("memory_limit") => TrialEnd::MemoryLimit,
             (None, Some(code), _) => TrialEnd::Exited(code),
             (None, None, Some(signal)) => TrialEnd::Signaled(signal),
             (None, None, None) => TrialEnd::Lost,

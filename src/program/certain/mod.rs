@@ -22,6 +22,7 @@ use self::checks::{Checks, Fault};
 use self::kinds::{At, Kind, Kinds};
 use self::left::terminal;
 use self::live::Mentions;
+pub(super) use self::names::is_builtin;
 use self::names::SureReads;
 use super::names::Names;
 use super::python::visitor::{self, Visitor};
