@@ -111,7 +111,11 @@ impl Stored {
         let device_name = |device| if device == Device::Cuda { "cuda" } else { "emulated" }.to_owned();
         let mut rows = vec![
             ("torch", there(&report["setting"]["torch"]), torch.map(|torch| torch.version.clone())),
-            ("CUDA of torch", cuda(&context["environment"]["torch"]), torch.map(|t| t.cuda.clone().unwrap_or_else(none))),
+            (
+                "CUDA of torch",
+                cuda(&context["environment"]["torch"]),
+                torch.map(|t| t.cuda.clone().unwrap_or_else(none)),
+            ),
             ("Python", there(&report["setting"]["python"]), Some(python.version.clone())),
             ("numpy", there(&context["environment"]["numpy"]), python.numpy.clone()),
             ("device", there(&report["device"]), Some(device_name(device))),
@@ -119,9 +123,9 @@ impl Stored {
         // What a program on CPU tensors does has nothing to do with the driver.
         if self.device() == Device::Cuda && device == Device::Cuda {
             rows.push(("driver", there(&context["machine"]["driver"]), machine.driver.clone()));
-            let models = context["machine"]["gpus"].as_array().map(|gpus| {
-                gpus.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-            });
+            let models = context["machine"]["gpus"]
+                .as_array()
+                .map(|gpus| gpus.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "));
             rows.push(("GPU", models.filter(|text| !text.is_empty()), Some(machine.gpus.join(", "))));
         }
         rows.into_iter()

@@ -4,6 +4,8 @@
 //! Must not hold anything that the search or a trial needs.
 
 pub mod args;
+mod columns;
+mod corpus;
 mod explain;
 mod follow;
 mod ground;
@@ -12,5 +14,6 @@ mod progress;
 mod replay;
 mod run;
 mod screen;
+mod verdicts;
 
 pub use run::main;

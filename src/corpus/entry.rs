@@ -24,8 +24,7 @@ use crate::yaml::{self, Error, Node};
 /// The file that makes a folder an entry.
 pub(super) const FILE: &str = "entry.yaml";
 /// The keys of that file.
-const KEYS: [&str; 9] =
-    ["expected", "signature", "match", "device", "torch", "timeout", "data", "versions", "seen"];
+const KEYS: [&str; 9] = ["expected", "signature", "match", "device", "torch", "timeout", "data", "versions", "seen"];
 
 /// What an entry is expected to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -279,8 +278,11 @@ fn program(folder: &Path, name: &str, surroundings: &Surroundings) -> Result<Sta
     let (case, pins) = if written.is_file() {
         let case = case::read(&written)?;
         let pins = case.setting.pins;
-        let pins =
-            Pins { launch_blocking: pins.launch_blocking, seed: pins.seed.map(u64::from), num_workers: pins.num_workers };
+        let pins = Pins {
+            launch_blocking: pins.launch_blocking,
+            seed: pins.seed.map(u64::from),
+            num_workers: pins.num_workers,
+        };
         (case, pins)
     } else if folder.join("repro.py").is_file() {
         (case::parse("command: python repro.py\n", &shown, folder)?, Pins::NONE)

@@ -36,6 +36,15 @@ pub struct Found {
     unpacked: Vec<tempfile::TempDir>,
 }
 
+impl Found {
+    /// Whether an entry came from a tar file: what is written to it is lost.
+    pub fn is_packed(&self, entry: &Entry) -> bool {
+        let inside =
+            |folder: &tempfile::TempDir| folder.path().canonicalize().is_ok_and(|root| entry.folder.starts_with(root));
+        self.unpacked.iter().any(inside)
+    }
+}
+
 /// Finds the entries of a corpus.
 ///
 /// # Errors

@@ -11,10 +11,10 @@ mod judge;
 mod run;
 
 pub use add::{Added, Pin, add};
-pub use entry::{Entry, Expected};
+pub use entry::{Entry, Expected, Whose};
 pub use find::{Broken, Found, find};
 pub use judge::{Answer, Reason, Verdict};
-pub use junit::{Case, Suite, xml};
+pub use junit::{Case, Mark, Suite, xml};
 pub use run::{Done, Gpu, Options, run};
 
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use super::certain::is_builtin;
 use super::python::ast::comparable::ComparableStmt;
 use super::python::ast::visitor::transformer::{self, Transformer};
 use super::python::ast::{
-    Alias, Expr, ExprContext, ExceptHandler, Identifier, InterpolatedStringElement, Keyword, Parameter, Pattern, Stmt,
+    Alias, ExceptHandler, Expr, ExprContext, Identifier, InterpolatedStringElement, Keyword, Parameter, Pattern, Stmt,
     StringLiteral, TypeParam,
 };
 use super::python::{Module, ast};
@@ -45,8 +45,7 @@ pub fn canonical(text: &str, naming: Naming) -> Option<String> {
         let own = bound.difference(&kept).filter(|name| !is_builtin(name)).cloned().collect();
         Rename { own, numbers: RefCell::default() }.visit_body(&mut body);
     }
-    let forms: Vec<String> =
-        body.iter().map(|statement| format!("{:?}", ComparableStmt::from(statement))).collect();
+    let forms: Vec<String> = body.iter().map(|statement| format!("{:?}", ComparableStmt::from(statement))).collect();
     Some(forms.join("\n"))
 }
 
@@ -301,7 +300,10 @@ mod tests {
         assert!(same("import torch.nn as nn\nnn.Linear(1, 2)", "import torch.nn as layers\nlayers.Linear(1,\n  2)"));
         assert!(same("x = 'a' 'b'\nf(x, 1.50)", "y = \"ab\"\nf(y, 15e-1)"));
         assert!(same("def f(a):\n    \"\"\"Says.\"\"\"\n    return a\nf(1)", "'x'\ndef g(b):\n    return b\ng(1)"));
-        assert!(same("try:\n    f()\nexcept E as e:\n    print(e)", "try:\n    f()\nexcept E as error:\n    print(error)"));
+        assert!(same(
+            "try:\n    f()\nexcept E as e:\n    print(e)",
+            "try:\n    f()\nexcept E as error:\n    print(error)"
+        ));
         assert!(same("g(*[i for i in range(3)])", "g(*[n for n in range(3)])"));
     }
 

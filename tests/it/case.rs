@@ -768,9 +768,17 @@ fn a_case_needs_no_sub_command_and_a_command_stands_behind_two_dashes() {
     assert!(
         matches!(parse("init --force -- python x.py").unwrap().command, Some(Command::Init(init)) if init.typed == ["python", "x.py"])
     );
-    for words in
-        ["replay crash.reduced --device cuda", "corpus list", "corpus run -j 2 x", "corpus add crash.reduced", "schema", "completions bash", "man", "strategies", "strategies default"]
-    {
+    for words in [
+        "replay crash.reduced --device cuda",
+        "corpus list",
+        "corpus run -j 2 x",
+        "corpus add crash.reduced",
+        "schema",
+        "completions bash",
+        "man",
+        "strategies",
+        "strategies default",
+    ] {
         assert!(parse(words).unwrap().command.is_some(), "{words}");
     }
 }
