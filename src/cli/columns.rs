@@ -164,6 +164,14 @@ fn made(text: &str, packages: &[Package], surroundings: &Surroundings, quiet: bo
     let requirements = Requirements { version: None, packages: wanted };
     match find(&Wanted::Made(requirements), surroundings, quiet).and_then(with_torch) {
         Ok(python) => Column::of(python),
-        Err(error) => Column { name: text.to_owned(), torch: text.to_owned(), python: Err(error.to_string()) },
+        Err(error) => {
+            let whole = error.to_string();
+            if !quiet {
+                say(&format!("note: {whole}"));
+            }
+            // The last line of an installer says why.
+            let why = whole.lines().next_back().unwrap_or(&whole).to_owned();
+            Column { name: text.to_owned(), torch: text.to_owned(), python: Err(why) }
+        }
     }
 }

@@ -319,7 +319,10 @@ fn answer(entry: &Entry, outcome: &Outcome) -> Answer {
                 return Answer::Cannot(Reason::PackageMissing(name));
             }
             match error.strip_prefix("FileNotFoundError: ") {
-                Some(what) => Answer::Cannot(Reason::DataMissing(what.to_owned())),
+                Some(what) => {
+                    let path = what.rsplit(": ").next().unwrap_or(what).trim_matches('\'');
+                    Answer::Cannot(Reason::DataMissing(path.to_owned()))
+                }
                 None => Answer::Otherwise(error),
             }
         }

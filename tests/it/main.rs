@@ -9,6 +9,7 @@ mod bad_input;
 mod call;
 mod case;
 mod corpus;
+mod corpus_commands;
 mod emulated;
 mod explain;
 mod explain_cases;
