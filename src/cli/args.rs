@@ -199,9 +199,9 @@ pub enum CorpusCommand {
     List(CorpusListArgs),
     /// Run the entries and say which do not do what is expected
     #[command(
-        after_help = "Examples:\n  reduce corpus run                                   all entries of the folder corpus\n  \
+        after_help = "Examples:\n  reduce corpus run                                             all entries of the folder corpus\n  \
                             reduce corpus run --with torch==2.11.0 --with torch==1.13.1   what each version does\n  \
-                            reduce corpus run --junit junit.xml -j 2            what CI calls\n\n\
+                            reduce corpus run --junit junit.xml -j 2                      what CI calls\n\n\
                             Exit codes: 0 as expected, 4 flaky, 6 crashes again or fails otherwise, 7 cannot run here, \
                             8 fixed now, 2 a broken entry. The gravest is taken: 2, 6, 4, 8, 7."
     )]

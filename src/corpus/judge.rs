@@ -166,7 +166,7 @@ impl Verdict {
         match self {
             Self::AsExpected | Self::FixedNow | Self::CrashesAgain => String::new(),
             Self::FailsOtherwise(what) => what.clone(),
-            Self::Flaky { hits, runs } => format!("fails in {hits} of {runs} runs"),
+            Self::Flaky { hits, runs } => format!("fails as recorded in {hits} of {runs} runs"),
             Self::CannotRun(reason) => reason.to_string(),
         }
     }
@@ -225,7 +225,8 @@ mod tests {
         assert_eq!(said(Expected::Fixed, Mode::Fork, 1, &[C], &[C]), (Verdict::CrashesAgain, 1, 2));
         assert_eq!(said(Expected::Crashes, Mode::Exec, 1, &[P], &[P]), (Verdict::FixedNow, 0, 2));
         let other = Answer::Otherwise("x".into());
-        let (verdict, ..) = said(Expected::Fixed, Mode::Fork, 1, std::slice::from_ref(&other), &[other.clone()]);
+        let (verdict, ..) =
+            said(Expected::Fixed, Mode::Fork, 1, std::slice::from_ref(&other), std::slice::from_ref(&other));
         assert_eq!(verdict, Verdict::FailsOtherwise("x".into()));
         // What only a forked process does is no verdict.
         assert_eq!(said(Expected::Crashes, Mode::Fork, 1, &[P], &[C]), (Verdict::AsExpected, 1, 2));
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(verdict.name(), "cannot run here");
         let hangs = Answer::Hangs("no end".into());
         let (verdict, forks, colds) =
-            said(Expected::Crashes, Mode::Fork, 1, std::slice::from_ref(&hangs), &[hangs.clone()]);
+            said(Expected::Crashes, Mode::Fork, 1, std::slice::from_ref(&hangs), std::slice::from_ref(&hangs));
         assert_eq!((verdict, forks + colds), (Verdict::FailsOtherwise("no end".into()), 2));
         let cannot = Answer::Cannot(Reason::NoGpu);
         let (verdict, forks, _) = said(Expected::Fixed, Mode::Fork, 1, &[cannot], &[P]);

@@ -212,7 +212,7 @@ impl<'a> Runner<'a> {
                 pool = None;
             }
             let Some(one) = work.get_mut(&number) else { continue };
-            one.take(mode, &outcome);
+            one.take(mode, &outcome, self.limit(one.entry, mode));
             let _gone = fs::remove_dir_all(&outcome.scratch);
             let expected = one.entry.expected_with(self.torch);
             match next(expected, &one.answers, self.mode(one.entry), self.options.runs) {
@@ -233,8 +233,15 @@ impl<'a> Runner<'a> {
         if entry.place.env.is_empty() { self.options.mode } else { Mode::Exec }
     }
 
-    fn request(&self, entry: &Entry, mode: Mode) -> Request {
+    fn limit(&self, entry: &Entry, mode: Mode) -> Duration {
         let timeout = entry.timeout.or(self.options.timeout).unwrap_or(TIMEOUT);
+        match mode {
+            Mode::Exec => timeout + IMPORT,
+            Mode::Fork => timeout,
+        }
+    }
+
+    fn request(&self, entry: &Entry, mode: Mode) -> Request {
         Request {
             changed: Vec::new(),
             removed: Vec::new(),
@@ -242,7 +249,7 @@ impl<'a> Runner<'a> {
             pins: entry.pins,
             observe: Observe::default(),
             watch: None,
-            timeout: if mode == Mode::Exec { timeout + IMPORT } else { timeout },
+            timeout: self.limit(entry, mode),
             place: Some(entry.place.clone()),
         }
     }
@@ -284,11 +291,11 @@ impl<'a> Runner<'a> {
 }
 
 impl Work<'_> {
-    fn take(&mut self, mode: Mode, outcome: &Outcome) {
+    fn take(&mut self, mode: Mode, outcome: &Outcome, limit: Duration) {
         self.seconds += outcome.seconds;
         let lines: Vec<&str> = outcome.stderr.lines().collect();
         self.log = lines[lines.len().saturating_sub(TAIL)..].join("\n");
-        self.answers.push((mode, answer(self.entry, outcome)));
+        self.answers.push((mode, answer(self.entry, outcome, limit)));
     }
 
     fn done(self, verdict: Verdict) -> Done {
@@ -297,7 +304,7 @@ impl Work<'_> {
 }
 
 /// What a run says of its entry.
-fn answer(entry: &Entry, outcome: &Outcome) -> Answer {
+fn answer(entry: &Entry, outcome: &Outcome, limit: Duration) -> Answer {
     let target = Target {
         signature: entry.signature.clone(),
         level: entry.level,
@@ -327,7 +334,7 @@ fn answer(entry: &Entry, outcome: &Outcome) -> Answer {
             }
         }
         verdict::Verdict::Unresolved { cause } => match cause {
-            Cause::TimeOut => Answer::Hangs(format!("no end after {:.0} s", outcome.seconds.floor())),
+            Cause::TimeOut => Answer::Hangs(format!("no end within {} s", limit.as_secs_f64())),
             Cause::OutOfMemory => Answer::Cannot(Reason::Machine("out of memory".to_owned())),
             Cause::DeviceBusy => Answer::Cannot(Reason::Machine("the device is busy".to_owned())),
             Cause::NotEmulated => {

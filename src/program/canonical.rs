@@ -177,9 +177,10 @@ impl Transformer for Collect {
     }
 
     fn visit_alias(&self, alias: &mut Alias) {
-        self.keeps_words(&alias.name);
-        if let Some(name) = &alias.asname {
-            self.binds(name);
+        match &alias.asname {
+            Some(name) => self.binds(name),
+            // What is bound is a name of somebody else.
+            None => self.keeps_words(&alias.name),
         }
     }
 
