@@ -9,23 +9,23 @@ use std::process::{ExitCode as ProcessExitCode, Termination};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Reduced and confirmed; check: reproduces; explain: explained; bisect: found; replay: still fails the same way.
+    /// Reduced and confirmed; check: reproduces; explain: explained; bisect: found; replay: still fails the same way; corpus: all as expected.
     Success = 0,
     /// Internal error.
     Internal = 1,
-    /// Wrong usage or wrong `crash.yaml`.
+    /// Wrong usage or wrong `crash.yaml`; corpus: an entry that cannot be read.
     Usage = 2,
     /// The failure does not reproduce.
     NotReproduced = 3,
-    /// Reproduces too rarely to decide within the limits.
+    /// Reproduces too rarely to decide within the limits; corpus: an entry is flaky.
     TooRare = 4,
     /// A limit ended the run: the best is confirmed, but may not be minimal.
     Limit = 5,
-    /// Another failure than expected.
+    /// Another failure than expected; corpus: an entry crashes again or fails otherwise.
     OtherFailure = 6,
     /// Cannot run here: no interpreter, no torch, no device, package not available.
     CannotRun = 7,
-    /// No failure any more: replay passes.
+    /// No failure any more: replay passes; corpus: an entry is fixed now.
     Fixed = 8,
     /// Interrupted: the best is kept and confirmed as far as time allowed.
     Interrupted = 130,
@@ -55,18 +55,20 @@ impl ExitCode {
     pub fn meaning(self) -> &'static str {
         match self {
             ExitCode::Success => {
-                "reduced and confirmed; check: reproduces; explain: explained; bisect: found; replay: still fails the same way"
+                "reduced and confirmed; check: reproduces; explain: explained; bisect: found; replay: still fails the same way; corpus: all entries as expected"
             }
             ExitCode::Internal => "internal error",
-            ExitCode::Usage => "wrong usage or wrong crash.yaml",
+            ExitCode::Usage => "wrong usage or wrong crash.yaml; corpus: an entry that cannot be read",
             ExitCode::NotReproduced => "the failure does not reproduce",
-            ExitCode::TooRare => "reproduces too rarely to decide within the limits",
+            ExitCode::TooRare => "reproduces too rarely to decide within the limits; corpus: an entry is flaky",
             ExitCode::Limit => "a limit ended the run: the best is confirmed, but may not be minimal",
-            ExitCode::OtherFailure => "another failure than expected",
+            ExitCode::OtherFailure => {
+                "another failure than expected; corpus: an entry crashes again or fails otherwise"
+            }
             ExitCode::CannotRun => {
                 "cannot run here: no interpreter, no torch, no device, package not available; the message names the ways out"
             }
-            ExitCode::Fixed => "no failure any more: replay passes",
+            ExitCode::Fixed => "no failure any more: replay passes; corpus: an entry marked `crashes` is fixed now",
             ExitCode::Interrupted => "interrupted: the best is kept and confirmed as far as time allowed",
         }
     }

@@ -9,6 +9,7 @@ pub mod call;
 pub mod candidate;
 pub mod case;
 pub mod cli;
+pub mod corpus;
 pub mod environment;
 pub mod evidence;
 pub mod exit;

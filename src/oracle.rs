@@ -249,7 +249,7 @@ impl Oracle {
             .collect::<Result<Vec<_>, _>>()?;
         let removed = candidate.tree.removed(original).map(str::to_owned).collect();
         let Setting { mode, pins, timeout, variation, .. } = setting.clone();
-        Ok(Request { changed, removed, mode, pins, observe, timeout, variation, watch: None })
+        Ok(Request { changed, removed, mode, pins, observe, timeout, variation, watch: None, place: None })
     }
 
     /// Waits until at least one trial has ended, or a moment has passed.

@@ -171,6 +171,7 @@ pub fn judge_without(outcome: &Outcome) -> Verdict {
         TrialEnd::Signaled(signal) => {
             Verdict::Other { failure: format!("ended by signal {signal}"), differs: Difference::Failure }
         }
+        TrialEnd::OutputLimit | TrialEnd::MemoryLimit => Verdict::Unresolved { cause: Cause::OutOfMemory },
         TrialEnd::TimedOut | TrialEnd::Dropped | TrialEnd::Lost => Verdict::Unresolved { cause: Cause::LostWorker },
     }
 }
@@ -180,6 +181,7 @@ fn no_answer(outcome: &Outcome) -> Option<Cause> {
         TrialEnd::TimedOut => return Some(Cause::TimeOut),
         TrialEnd::Dropped => return Some(Cause::Dropped),
         TrialEnd::Lost => return Some(Cause::LostWorker),
+        TrialEnd::OutputLimit | TrialEnd::MemoryLimit => return Some(Cause::OutOfMemory),
         TrialEnd::Exited(_) | TrialEnd::Signaled(_) => {}
     }
     let report = outcome.report.as_ref()?;

@@ -31,6 +31,7 @@ const RANKS: &[(&str, u32)] = &[
     ("bisect", 7),
     ("bundle", 8),
     ("job", 9),
+    ("corpus", 9),
     ("exit", 9),
     ("cli", 10),
     ("main", 11),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::secrets::Replaced;
 use super::{Contents, words};
 use crate::case::Program as CaseProgram;
+use crate::environment::Machine;
 use crate::evidence::Ground;
 use crate::ledger::Ledger;
 use crate::program::{Program, SourceTree};
@@ -66,7 +67,7 @@ pub(super) fn report(contents: &Contents<'_>, explanation: &[String], replaced: 
         "other": oracle.others().map(|other| json!({ "failure": other.failure, "tokens": other.size.1 })).collect::<Vec<_>>(),
         "notes": found.notes,
         "untried": found.untried,
-        "context": { "environment": found.environment, "python": ground.python.executable.file_name().map(|name| name.to_string_lossy()) },
+        "context": { "environment": found.environment, "machine": Machine::here(), "python": ground.python.executable.file_name().map(|name| name.to_string_lossy()) },
     })
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Invariant: everything in it follows from the ledger, the evidence and the final files; what was not shown is not said.
 
+pub mod archive;
 mod context;
 mod json;
 mod report;
 pub mod repro;
 pub mod secrets;
+pub mod stored;
 mod words;
 
 pub use words::{explanation, origin};

@@ -109,6 +109,7 @@ fn run(spec: PoolSpec) -> Result<Outcome, GroundError> {
         watch: None,
         timeout: PATIENCE,
         variation: Variation::default(),
+        place: None,
     };
     pool.submit(TrialId(1), &request)?;
     loop {

@@ -6,6 +6,7 @@ use super::args::RunningArgs;
 use super::follow;
 use super::progress::say;
 use crate::case::{self, Case, Device as Wanted, Invocation, Ranks, Resolved};
+use crate::corpus::Gpu;
 use crate::environment::{self, EnvironmentError, Notice, Python, Surroundings};
 use crate::evidence::Ground;
 use crate::trial::{Device, PoolError};
@@ -93,13 +94,16 @@ fn interpreter(
 
 /// A GPU where the driver is and torch was built for it, else the emulated device.
 fn device(wanted: Wanted, python: &Python) -> Result<Device, GroundError> {
+    match (wanted, gpu(python)) {
+        (Wanted::Auto | Wanted::Cuda, Gpu::Here) => Ok(Device::Cuda),
+        (Wanted::Auto | Wanted::Emulated, _) => Ok(Device::Emulated),
+        (Wanted::Cuda, Gpu::Absent) => Err(GroundError::NoDevice),
+    }
+}
+
+/// Whether there is a GPU that an interpreter can use.
+pub(super) fn gpu(python: &Python) -> Gpu {
     let driver = ["/dev/nvidiactl", "/proc/driver/nvidia/version"].iter().any(|path| PathBuf::from(path).exists());
     let built = python.torch.as_ref().is_some_and(|torch| torch.cuda.is_some());
-    match wanted {
-        Wanted::Emulated => Ok(Device::Emulated),
-        Wanted::Auto if driver && built => Ok(Device::Cuda),
-        Wanted::Auto => Ok(Device::Emulated),
-        Wanted::Cuda if driver && built => Ok(Device::Cuda),
-        Wanted::Cuda => Err(GroundError::NoDevice),
-    }
+    if driver && built { Gpu::Here } else { Gpu::Absent }
 }

@@ -5,6 +5,8 @@
 
 pub mod args;
 mod bisect;
+mod columns;
+mod corpus;
 mod explain;
 mod follow;
 mod ground;
@@ -13,5 +15,6 @@ mod progress;
 mod replay;
 mod run;
 mod screen;
+mod verdicts;
 
 pub use run::main;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::args::{self, Args, CheckArgs, Command, OutputArgs, ReduceArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, Style, print, say};
-use super::{bisect, explain, init, replay, screen};
+use super::{bisect, corpus, explain, init, replay, screen};
 use crate::bisect::axis::AxisError;
 use crate::bundle::Outcome;
 use crate::bundle::secrets::Private;
@@ -38,6 +38,7 @@ pub fn main() -> ExitCode {
         Some(Command::Bisect(args)) => bisect::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
+        Some(Command::Corpus(args)) => corpus::run(&args.command),
         Some(Command::Strategies(args)) => strategies(args.name.as_deref()),
         Some(Command::Schema) => {
             print(&serde_json::to_string_pretty(&schema::json_schema()).unwrap_or_default());
@@ -240,7 +241,7 @@ fn private() -> Private {
 }
 
 /// Set by the first Ctrl-C; the second ends the program at once.
-fn interrupt_flag() -> Arc<AtomicBool> {
+pub(super) fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let code = i32::from(ExitCode::Interrupted.number());

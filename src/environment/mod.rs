@@ -4,12 +4,14 @@
 //! Must not read the process environment: `cli` hands in `Surroundings`.
 
 mod index;
+mod machine;
 mod make;
 mod probe;
 mod surroundings;
 
 use std::path::{Path, PathBuf};
 
+pub use machine::Machine;
 pub use surroundings::Surroundings;
 pub(crate) use surroundings::which;
 
@@ -65,6 +67,8 @@ pub struct Python {
     pub prefix: PathBuf,
     /// Its torch, if any.
     pub torch: Option<Torch>,
+    /// The version of its numpy, if any.
+    pub numpy: Option<String>,
 }
 
 /// An installed torch (looked at, not imported).

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// `torch/version.py` is executed by itself: it holds constants only.
 const QUESTION: &str = r#"
 import json, os, sys
-answer = {"version": "%d.%d.%d" % sys.version_info[:3], "prefix": sys.prefix, "torch": None}
+answer = {"version": "%d.%d.%d" % sys.version_info[:3], "prefix": sys.prefix, "torch": None, "numpy": None}
 try:
     from importlib.util import find_spec
     spec = find_spec("torch")
@@ -33,6 +33,11 @@ try:
             names["__version__"] = version("torch")
         cuda = names.get("cuda")
         answer["torch"] = {"version": str(names["__version__"]), "cuda": str(cuda) if cuda else None}
+except Exception:
+    pass
+try:
+    from importlib.metadata import version
+    answer["numpy"] = version("numpy")
 except Exception:
     pass
 sys.stdout.write("\n@reduce@" + json.dumps(answer) + "\n")
@@ -68,6 +73,7 @@ pub(super) fn probe(executable: &Path) -> Result<Python, EnvironmentError> {
         version,
         prefix: text(&answer["prefix"]).map(PathBuf::from).unwrap_or_default(),
         torch,
+        numpy: text(&answer["numpy"]),
     })
 }
 

@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::evidence::Found;
 use crate::oracle::Setting;
 use crate::signature::Match;
-use crate::trial::{Failure, Mode, Observe, Outcome, Pins, Report, TrialEnd, ValuePath};
+use crate::trial::{self, Failure, Mode, Observe, Outcome, Pins, Report, TrialEnd, ValuePath};
 use crate::verdict::{self, Seen};
 
 /// Most runs of a program that does not fail at once, before it counts as one that does not fail.
@@ -163,7 +163,7 @@ fn long(session: &mut Session<'_>, first: Outcome, seen: Seen) -> Result<Found, 
         sources: session.sources(),
         modules: report.modules,
         opened: report.opened,
-        trace: crate::trial::Trace::default(),
+        trace: trial::Trace::default(),
         timeout: session.first_timeout().as_secs_f64(),
         path: None,
         seconds: [first.seconds; 3],
@@ -351,9 +351,8 @@ pub fn describe(outcome: &Outcome) -> String {
             format!("{}{at}", verdict::one_line(&exception.kind, &exception.message))
         }
         (None, TrialEnd::Exited(code)) => format!("no device-side failure, exit status {code}"),
-        (None, TrialEnd::Signaled(_)) if overflows(outcome) => {
-            format!("it printed more than {} MiB and was ended", MOST_OUTPUT >> 20)
-        }
+        (None, TrialEnd::OutputLimit) => format!("it printed more than {} MiB and was ended", trial::MOST_OUTPUT >> 20),
+        (None, TrialEnd::MemoryLimit) => "it took more memory than `limits: {memory: ...}` allows".to_owned(),
         (None, TrialEnd::Signaled(9)) => {
             "killed (signal 9); the system or `limits: {memory: ...}` ran out of memory".to_owned()
         }
@@ -361,14 +360,6 @@ pub fn describe(outcome: &Outcome) -> String {
         (None, TrialEnd::TimedOut) => format!("no end after {:.0} s", outcome.seconds),
         (None, TrialEnd::Dropped | TrialEnd::Lost) => "lost".to_owned(),
     }
-}
-
-/// The harness ends a trial whose output grows beyond this many bytes.
-const MOST_OUTPUT: u64 = 64 << 20;
-
-fn overflows(outcome: &Outcome) -> bool {
-    let size = |name: &str| std::fs::metadata(outcome.scratch.join(name)).map_or(0, |data| data.len());
-    size("stdout").max(size("stderr")) >= MOST_OUTPUT
 }
 
 fn pins_in_words(pins: &Pins) -> String {

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod attributes;
+mod canonical;
 mod certain;
 mod edit;
 mod encoding;
@@ -26,6 +27,7 @@ mod source;
 mod statement;
 mod walk;
 
+pub use canonical::{Naming, canonical};
 pub use certain::{Certain, Of, Ran};
 pub use encoding::Encoding;
 pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength, Window};

@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// The harness ends a trial whose output grows beyond this many bytes.
+pub const MOST_OUTPUT: u64 = 64 << 20;
+
 /// Number of a trial within a run; the ledger and the log folders use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TrialId(pub u64);
@@ -66,6 +69,19 @@ pub struct ProgramSpec {
     pub target: String,
     /// Arguments behind the program.
     pub argv: Vec<String>,
+}
+
+/// A program in another folder than that of its server.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Root of the project, absolute.
+    pub project: PathBuf,
+    /// Working directory of the program, relative to the root.
+    pub workdir: String,
+    /// The program.
+    pub program: ProgramSpec,
+    /// Environment of the program, beside that of the server.
+    pub env: Vec<(String, String)>,
 }
 
 /// What a trial is asked to observe beside its end.
@@ -126,6 +142,8 @@ pub struct Request {
     pub timeout: Duration,
     /// What is otherwise than in the case.
     pub variation: Variation,
+    /// Where the program is; `None` is the project of the server.
+    pub place: Option<Place>,
 }
 
 /// How a trial's process tree ended.
@@ -138,6 +156,10 @@ pub enum TrialEnd {
     Signaled(i32),
     /// Its time was up.
     TimedOut,
+    /// It printed more than is kept.
+    OutputLimit,
+    /// It took more memory than it may.
+    MemoryLimit,
     /// The search no longer wanted it.
     Dropped,
     /// The server that ran it was lost.

@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Device, Mode, Outcome, ProgramSpec, Report, Request, TrialEnd, TrialId};
+use super::{Device, Mode, Outcome, Place, ProgramSpec, Report, Request, TrialEnd, TrialId};
 use crate::process::{self, Child, ProcessError, Spawn};
 
 /// How much of each log is read back: this much from its start and this much from its end.
@@ -218,8 +218,10 @@ impl Pool {
         let scratch = self.spec.scratch.join(format!("trial-{:06}", id.0));
         self.lay_out(&scratch, request).map_err(|source| PoolError::Scratch { path: scratch.clone(), source })?;
         let Request { variation, .. } = request;
+        let Place { project, workdir, program, env: own } = self.place(request);
         let mut env: BTreeMap<&str, Option<&str>> =
             self.spec.env.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+        env.extend(own.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))));
         env.extend(variation.env.iter().map(|(key, value)| (key.as_str(), value.as_deref())));
         if request.pins.launch_blocking {
             env.insert("CUDA_LAUNCH_BLOCKING", Some("1"));
@@ -229,15 +231,14 @@ impl Pool {
         if let (Mode::Exec, Some(seed)) = (request.mode, &hash_seed) {
             env.insert("PYTHONHASHSEED", Some(seed));
         }
-        let mut program = self.spec.program.clone();
+        let mut program = program.clone();
         if let Some(argv) = &variation.argv {
             program.argv.clone_from(argv);
         }
         let line = json!({
             "trial": id.0, "mode": request.mode, "scratch": scratch,
-            "project": variation.project.as_ref().unwrap_or(&self.spec.project),
+            "project": variation.project.as_ref().unwrap_or(&project), "workdir": workdir,
             "python": variation.python, "hook": variation.hook,
-            "workdir": self.spec.workdir,
             "changed": request.changed.iter().map(|(path, _)| path).collect::<Vec<_>>(),
             "removed": request.removed, "program": program, "env": env,
             "seed": request.pins.seed, "num_workers": request.pins.num_workers,
@@ -252,6 +253,15 @@ impl Pool {
         // A server that is gone is noticed by `next`, which then reports the trial as lost.
         let _noticed_later = writeln!(self.stdin, "{line}").and_then(|()| self.stdin.flush());
         Ok(Started(id))
+    }
+
+    fn place(&self, request: &Request) -> Place {
+        request.place.clone().unwrap_or_else(|| Place {
+            project: self.spec.project.clone(),
+            workdir: self.spec.workdir.clone(),
+            program: self.spec.program.clone(),
+            env: Vec::new(),
+        })
     }
 
     /// Ends a trial that the search no longer wants; it is still reported.
@@ -330,8 +340,11 @@ impl Pool {
         }
         let running = self.running.remove(&id)?;
         let status = |key: &str| value.get(key).and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+        let limit = |key: &str| value.get(key).and_then(Value::as_bool) == Some(true);
         let end = match (running.killed, status("exit"), status("signal")) {
             (Some((why, _)), _, _) => why,
+            _ if limit("output_limit") => TrialEnd::OutputLimit,
+            _ if limit("memory_limit") => TrialEnd::MemoryLimit,
             (None, Some(code), _) => TrialEnd::Exited(code),
             (None, None, Some(signal)) => TrialEnd::Signaled(signal),
             (None, None, None) => TrialEnd::Lost,

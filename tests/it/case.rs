@@ -671,6 +671,7 @@ fn no_interpreter_or_no_torch_says_how_to_name_one() {
         version: "3.11.7".to_owned(),
         prefix: PathBuf::new(),
         torch: None,
+        numpy: None,
     };
     let error = environment::require_torch(&bare).unwrap_err();
     assert_eq!(error.to_string(), "/x/python has no torch");
@@ -767,9 +768,17 @@ fn a_case_needs_no_sub_command_and_a_command_stands_behind_two_dashes() {
     assert!(
         matches!(parse("init --force -- python x.py").unwrap().command, Some(Command::Init(init)) if init.typed == ["python", "x.py"])
     );
-    for words in
-        ["replay crash.reduced --device cuda", "schema", "completions bash", "man", "strategies", "strategies default"]
-    {
+    for words in [
+        "replay crash.reduced --device cuda",
+        "corpus list",
+        "corpus run -j 2 x",
+        "corpus add crash.reduced",
+        "schema",
+        "completions bash",
+        "man",
+        "strategies",
+        "strategies default",
+    ] {
         assert!(parse(words).unwrap().command.is_some(), "{words}");
     }
 }
@@ -800,9 +809,7 @@ fn wrong_usage_is_refused_with_what_was_meant() {
 #[test]
 fn help_names_no_command_that_does_not_exist_yet() {
     let help = Args::parser().render_long_help().to_string();
-    for word in ["corpus", "cluster"] {
-        assert!(!help.contains(word), "{word}\n{help}");
-    }
+    assert!(!help.contains("cluster"), "{help}");
 }
 
 fn document(name: &str) -> (PathBuf, String) {

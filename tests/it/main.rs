@@ -10,6 +10,7 @@ mod bisect;
 mod call;
 mod case;
 mod corpus;
+mod corpus_commands;
 mod emulated;
 mod explain;
 mod explain_cases;

@@ -24,6 +24,7 @@ use self::kinds::{At, Kind, Kinds};
 use self::left::terminal;
 use self::live::Mentions;
 use self::names::SureReads;
+pub(super) use self::names::is_builtin;
 use super::names::Names;
 use super::python::visitor::{self, Visitor};
 use super::python::{Expr, Stmt};

@@ -108,7 +108,7 @@ fn sure_loads(program: &Program, stack: &Stack, reader: StmtId, node: &Stmt) -> 
 }
 
 /// A name that Python itself binds is still there when the program's own binding goes.
-pub(super) fn is_builtin(name: &str) -> bool {
+pub(in crate::program) fn is_builtin(name: &str) -> bool {
     const BUILTINS: &[&str] = &[
         "abs",
         "aiter",
