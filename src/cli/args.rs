@@ -50,6 +50,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Run the repro of a bundle again and say whether it still dies the same way
     Replay(ReplayArgs),
+    /// Make REPORT.md, report.html and report.json of a bundle again, from its ledger
+    Report(ReportArgs),
     /// List the built-in strategies, or print one
     Strategies(StrategiesArgs),
     /// Print the JSON schema of crash.yaml
@@ -177,6 +179,14 @@ pub struct ReplayArgs {
     /// What is shown
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// `reduce report`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ReportArgs {
+    /// A result folder, such as crash.reduced
+    #[arg(value_name = "BUNDLE", value_hint = ValueHint::DirPath)]
+    pub bundle: PathBuf,
 }
 
 /// `reduce strategies`.

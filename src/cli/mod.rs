@@ -10,6 +10,7 @@ mod ground;
 mod init;
 mod progress;
 mod replay;
+mod report;
 mod run;
 mod screen;
 

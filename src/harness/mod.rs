@@ -43,6 +43,7 @@ const FILES: &[File] = files![
     "serving.py",
     "spawned.py",
     "supervisor.py",
+    "system.py",
     "tracer.py",
     "view.py",
     "watch.py",

@@ -268,8 +268,9 @@ class Recorder:
         if offence is not None:
             offence["sample"] = self._sample(offence, offence.pop("rows", None))
             offence["argument"] = holder(described, offence)
-        return {"op": name, "aten": None, "frames": self.report.project_frames(sys._getframe(2)),
-                "args": described, "offence": offence, "cpu_text": cpu_text, "swallowed": False}
+        caller = sys._getframe(2)
+        return {"op": name, "aten": None, "frames": self.report.project_frames(caller),
+                "package": self.report.package_of(caller), "args": described, "offence": offence, "cpu_text": cpu_text, "swallowed": False}
 
     def _sample(self, offence, rows):
         """Index in the data set of the offending row, where the last batch has as many rows."""

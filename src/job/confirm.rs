@@ -81,9 +81,9 @@ pub(super) fn again(
     let Some(First { repro, how }) = first else { return Ok(None) };
     let pool = alone(session, &repro)?;
     let missing = RUNS - 1;
-    let hits = plain_runs(session, pool, found, &loose(target), &repro, missing)?;
+    let (hits, log) = plain_runs(session, pool, found, &loose(target), &repro, missing)?;
     let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
-    Ok((hits == missing).then_some(ConfirmedRepro { repro, how, runs: all, hits: all }))
+    Ok((hits == missing).then_some(ConfirmedRepro { repro, how, runs: all, hits: all, log }))
 }
 
 /// Tries the forms of a single-file program, the most readable first; the first that fails in the right way is it.
@@ -101,20 +101,20 @@ fn confirm_joined(
         let folder = laid_out(session, &repro, &out.join("source"))?;
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
         let how = "the reduced program, its files joined into one";
-        if plain_runs(session, pool, found, &loose, &repro, 1)? != 1 {
+        if plain_runs(session, pool, found, &loose, &repro, 1)?.0 != 1 {
             continue;
         }
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
-        let hits = 1 + plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
-        if hits == RUNS {
+        let (hits, log) = plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
+        if hits == RUNS - 1 {
             let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
-            return Ok(Some(ConfirmedRepro { repro, how, runs: all, hits: all }));
+            return Ok(Some(ConfirmedRepro { repro, how, runs: all, hits: all, log }));
         }
     }
     Ok(None)
 }
 
-/// Runs a single-file program without any pin and counts the runs that fail in the right way.
+/// Runs a single-file program without any pin, counts the runs that fail in the right way, and gives what the last printed.
 fn plain_runs(
     session: &mut Session<'_>,
     pool: Pool,
@@ -122,12 +122,14 @@ fn plain_runs(
     target: &Target,
     repro: &Repro,
     runs: usize,
-) -> Result<usize, JobError> {
+) -> Result<(usize, String), JobError> {
     let cold =
         Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout, observe: Observe::default() };
     let candidate = Candidate::new(repro.tree());
     let seen = cold_runs(session, pool, &cold, &candidate, repro.size(), target, runs)?;
-    Ok(seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count())
+    let mut hits = seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome));
+    let count = hits.clone().count();
+    Ok((count, hits.next_back().map(|(outcome, _)| outcome.stderr.clone()).unwrap_or_default()))
 }
 
 /// A server over a folder of its own that holds a program without data files; the folder goes with the session.
