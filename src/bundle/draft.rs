@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::rebuild::Material;
-use super::summary::Summary;
+use super::summary::{Counted, Summary};
 use super::{versions, words};
 use crate::signature::{Catalog, Family};
 use crate::trial::Device;
@@ -25,13 +25,6 @@ impl Template {
         match summary.failure.as_ref().and_then(|failure| failure.package.as_deref()) {
             Some("transformers") => Self::Transformers,
             _ => Self::PyTorch,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::PyTorch => "PyTorch",
-            Self::Transformers => "transformers",
         }
     }
 
@@ -89,16 +82,16 @@ pub(super) fn markdown(material: &Material) -> String {
             page.line("_No response_");
             page.gap();
             page.heading("### Information");
-            page.line("- [ ] The official example scripts\n- [x] My own modified scripts");
+            page.line("- [ ] The official example scripts\n- [ ] My own modified scripts");
             page.gap();
             page.heading("### Tasks");
             page.line("- [ ] An officially supported task in the `examples` folder (such as GLUE/SQuAD, ...)");
-            page.line("- [x] My own task or dataset (give details below)");
+            page.line("- [ ] My own task or dataset (give details below)");
             page.gap();
             page.heading("### Reproduction");
             page.description(summary);
+            page.through_library(material);
             page.program(material);
-            page.whole_program(material);
             page.observed(material, "**Observed**");
             page.cause(summary);
             page.heading("### Expected behavior");
@@ -161,7 +154,7 @@ impl Page {
             };
             self.line(&format!("> **Likely an error in the program or its data, not a bug of {libraries}.**"));
             if let Some(mend) = summary.explained.get("mend").and_then(|mend| mend.as_str()) {
-                self.line(&format!("> {}", escaped(mend)));
+                self.line(&format!("> {}.", escaped(&words::sentence(mend))));
             }
             self.line("> Read the explanation below before you post this anywhere.");
             self.gap();
@@ -173,6 +166,12 @@ impl Page {
         }
         if let Some(doubt) = words::doubt(summary.outcome, &summary.untried) {
             self.line(&format!("> **{doubt}.**"));
+            if !summary.untried.is_empty() {
+                self.line(">\n> Not tried:\n>");
+            }
+            for what in &summary.untried {
+                self.line(&format!("> - {}", escaped(what)));
+            }
             self.gap();
         }
     }
@@ -194,7 +193,7 @@ impl Page {
             )
         };
         match &summary.repro {
-            Some(one) => self.line(&format!("{origin}; the program below was made by machine: {}.", one.how)),
+            Some(one) => self.line(&format!("{origin}; `repro.py` was made by machine: {}.", one.how)),
             None => self.line(&format!("{origin}.")),
         }
         self.gap();
@@ -213,16 +212,23 @@ impl Page {
         }
     }
 
-    /// The program that reaches the failing call through the library, where the first one does not.
-    fn whole_program(&mut self, material: &Material) {
+    /// The program that reaches the failing call through the library, where the first one does not, with what it prints.
+    fn through_library(&mut self, material: &Material) {
         let alone = material.repro.as_ref().is_some_and(|repro| !repro.contains("transformers"));
-        if let (true, 1, Some((path, text))) = (alone, material.source.len(), material.source.iter().next())
-            && text.lines().count() <= SHOWN
-        {
-            self.line(&format!("The reduced program that makes this call through `transformers` (`{path}`):"));
-            self.gap();
-            self.fence("python", text);
+        let Some((path, text)) = material.source.iter().next().filter(|_| material.source.len() == 1) else { return };
+        if !alone || material.crash_log.is_empty() || text.lines().count() > SHOWN {
+            return;
         }
+        let Counted { hits, runs } = material.summary.confirmed;
+        let place = words::confirmed_on(material.summary.device);
+        self.line(&format!("The reduced program, `{path}`:"));
+        self.gap();
+        self.fence("python", text);
+        self.line(&format!("**Observed** ({hits} of {runs} runs in fresh interpreters, on {place}):"));
+        self.gap();
+        self.fence("", &printed(&material.crash_log, std::iter::once(path.as_str())));
+        self.line("The failing call alone, without `transformers`:");
+        self.gap();
     }
 
     fn observed(&mut self, material: &Material, heading: &str) {
@@ -238,14 +244,16 @@ impl Page {
         };
         self.line(&format!("{heading} ({runs}):"));
         self.gap();
-        let files = material.source.keys().map(String::as_str).chain(["repro.py"]);
-        self.fence("", &printed(&summary.printed, files));
+        self.fence("", &printed(&summary.printed, material.files()));
     }
 
     fn expected(&mut self, summary: &Summary, heading: &str) {
         self.line(&format!("{heading}The program runs, or refuses its input with an error that names the value."));
         if let Some(text) = summary.failure.as_ref().and_then(|failure| failure.cpu_text.as_deref()) {
-            self.line(&format!("On the CPU the same call says: {}", code(text.lines().next().unwrap_or_default())));
+            self.line(&format!(
+                "On the CPU the call as it was found says: {}",
+                code(text.lines().next().unwrap_or_default())
+            ));
         }
         self.gap();
     }
@@ -267,7 +275,6 @@ impl Page {
         let mut items =
             vec![format!("command: {}", code(&setting.command)), format!("as given: {}", code(&setting.as_given))];
         items.extend(setting.hidden.iter().map(|hidden| format!("not used: {}", escaped(hidden))));
-        items.extend(summary.untried.iter().map(|what| format!("not tried: {}", escaped(what))));
         let eager = summary.notes.iter().filter(|note| note.kind.ends_with("_is_eager"));
         items.extend(eager.map(|note| escaped(note.text.as_deref().unwrap_or(&note.kind))));
         let place = words::confirmed_on(summary.device);
@@ -338,8 +345,8 @@ fn longest_run(text: &str) -> usize {
 
 /// What a run printed, for a reader elsewhere: files by their names in the bundle, one launch's lines counted, and without
 /// the frames through which calls of torch were watched.
-fn printed<'a>(log: &str, files: impl Iterator<Item = &'a str>) -> String {
-    let mut text = without_watch(&shorten(log));
+pub(super) fn printed<'a>(log: &str, files: impl Iterator<Item = &'a str>) -> String {
+    let mut text = middle_cut(&without_watch(&shorten(log)));
     for file in files {
         let pattern = format!(r#"File "/[^"]*/{}""#, regex::escape(file));
         if let Ok(pattern) = regex::Regex::new(&pattern) {
@@ -366,6 +373,19 @@ fn without_watch(log: &str) -> String {
         !(watch(frame) || door(frame) && next.is_some_and(watch))
     });
     kept.flat_map(|(_, frame)| frame.iter().copied()).collect::<Vec<_>>().join("\n")
+}
+
+/// A log that is long still shows how it began, and its end, where a traceback stands.
+fn middle_cut(log: &str) -> String {
+    const HEAD: usize = 60;
+    const TAIL: usize = 140;
+    const WIDEST: usize = 2000;
+    let mut lines: Vec<String> = log.lines().map(|line| line.chars().take(WIDEST).collect()).collect();
+    if lines.len() > HEAD + TAIL {
+        let cut = lines.len() - HEAD - TAIL;
+        lines.splice(HEAD..HEAD + cut, [format!("[{cut} more lines]")]);
+    }
+    lines.join("\n")
 }
 
 /// One launch can print a line a thread: the first assert lines say it all.
@@ -416,6 +436,13 @@ mod tests {
             "Traceback (most recent call last):\n  File \"pkg/train.py\", line 2, in <module>\n    f(x)\n\
              RuntimeError: CUDA error\n  hint"
         );
+    }
+
+    #[test]
+    fn the_middle_of_a_long_log_is_counted() {
+        let log: String = (0..1000).map(|number| format!("line {number}\n")).collect();
+        let text = middle_cut(&log);
+        assert!(text.contains("line 59\n[800 more lines]\nline 860\n") && text.ends_with("line 999"));
     }
 
     #[test]

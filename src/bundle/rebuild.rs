@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
@@ -26,6 +26,15 @@ pub(super) struct Material {
     pub(super) repro: Option<String>,
     /// The files of `source/` that could be cut.
     pub(super) source: BTreeMap<String, String>,
+    /// What `source/` printed in its last cold run; empty where there was none.
+    pub(super) crash_log: String,
+}
+
+impl Material {
+    /// Names of the programs in the bundle.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.source.keys().map(String::as_str).chain(["repro.py"])
+    }
 }
 
 /// The reports as they were written.
@@ -144,11 +153,14 @@ fn read(out: &Path, secrets: &Secrets) -> Result<Material, ReportError> {
     }
     let tally = Tally::of(&records, (summary.original.statements, summary.original.tokens));
     let repro = optional(&out.join("repro.py"))?;
+    let crash_log = optional(&out.join("crash.log"))?.unwrap_or_default();
     let source = out.join("source");
-    let files: Vec<String> = summary.files.keys().filter(|path| source.join(path).is_file()).cloned().collect();
+    let inside = |path: &str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    let files = summary.files.keys().filter(|path| inside(path) && source.join(path).is_file());
+    let files: Vec<String> = files.cloned().collect();
     let source = SourceTree::read(&source, &files)?;
     let source = source.files.iter().map(|(path, file)| (path.clone(), file.text().to_string())).collect();
-    Ok(Material { summary, tally, version, repro, source })
+    Ok(Material { summary, tally, version, repro, source, crash_log })
 }
 
 fn cleaned(record: Record, secrets: &Secrets) -> Record {

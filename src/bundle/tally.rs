@@ -176,3 +176,53 @@ pub(super) fn verdict(trial: &TrialRecord) -> usize {
 fn is_same(trial: &TrialRecord) -> bool {
     verdict(trial) == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidate::CandidateId;
+    use crate::trial::Mode;
+    use crate::verdict::Verdict;
+
+    fn trial(number: u64, phase: &str, pass: &str, verdict: Verdict) -> Record {
+        Record::Trial(Box::new(TrialRecord {
+            trial: number,
+            candidate: CandidateId(number.to_string()),
+            setting: "pinned".to_owned(),
+            mode: Mode::Fork,
+            phase: phase.to_owned(),
+            pass: pass.to_owned(),
+            what: String::new(),
+            verdict,
+            seconds: 0.5,
+            at: 0.0,
+            statements: 1,
+            tokens: 2,
+        }))
+    }
+
+    fn best(number: u64, phase: &str, tokens: usize) -> Record {
+        let candidate = CandidateId(number.to_string());
+        Record::Best { candidate, statements: tokens / 10, tokens, phase: phase.to_owned(), at: 1.0 }
+    }
+
+    #[test]
+    fn a_win_belongs_to_its_trial_and_what_a_resumed_run_adopts_again_is_none() {
+        let records = [
+            trial(1, "slice", "truncated", Verdict::Same),
+            best(1, "slice", 500),
+            trial(3, "sweep", "sweep", Verdict::Clean),
+            trial(2, "sweep", "sweep", Verdict::Same),
+            best(2, "sweep", 400),
+            best(1, "slice", 500),
+            best(2, "sweep", 400),
+        ];
+        let tally = Tally::of(&records, (100, 1000));
+        let wins: Vec<_> = tally.wins.iter().map(|win| (win.trial, win.pass.as_str(), win.fewer_tokens)).collect();
+        assert_eq!(wins, [(1, "truncated", 500), (3, "sweep", 100)]);
+        let passes: Vec<_> = tally.passes().iter().map(|one| (one.pass.clone(), one.wins, one.trials)).collect();
+        assert_eq!(passes, [("truncated".to_owned(), 1, 1), ("sweep".to_owned(), 1, 2)]);
+        assert_eq!(tally.phases()[1].verdicts, [1, 0, 1, 0, 0]);
+        assert!((tally.seconds() - 1.5).abs() < 1e-9);
+    }
+}

@@ -112,6 +112,12 @@ pub(super) fn doubt(outcome: Outcome, untried: &[String]) -> Option<&'static str
     }
 }
 
+/// A text that begins with a capital letter.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
 fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first).trim().trim_end_matches('.')
 }

@@ -152,21 +152,6 @@ def _add(frames, frame, line):
         frames.append({"file": rel, "line": line or code.co_firstlineno, "func": code.co_name})
 
 
-def package_of(frame):
-    """The package whose code made a call: that of the innermost frame outside torch and the harness.
-
-    None where that frame is the project's own, or the standard library's.
-    """
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        name = str(frame.f_globals.get("__name__", "")).split(".")[0]
-        if name != "torch" and not is_harness(filename):
-            installed = "site-packages" in filename or "dist-packages" in filename
-            return name if installed and name != "__main__" else None
-        frame = frame.f_back
-    return None
-
-
 def note(kind, **more):
     """Adds a note once: the same kind with the same facts is kept a single time."""
     entry = dict(more, kind=kind)

@@ -79,7 +79,8 @@ pub(super) fn again(
     first: Option<First>,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
     let Some(First { repro, how }) = first else { return Ok(None) };
-    let pool = alone(session, &repro)?;
+    let header = repro::header(found, &session.ground);
+    let pool = alone(session, &repro, &header)?;
     let missing = RUNS - 1;
     let (hits, log) = plain_runs(session, pool, found, &loose(target), &repro, missing)?;
     let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
@@ -98,7 +99,8 @@ fn confirm_joined(
     for mut repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
         // What is confirmed is what the user gets: without secrets.
         repro.text = session.secrets.clone().clean("repro.py", &repro.text);
-        let folder = laid_out(session, &repro, &out.join("source"))?;
+        let header = repro::header(found, &session.ground);
+        let folder = laid_out(session, &repro, &header, &out.join("source"))?;
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
         let how = "the reduced program, its files joined into one";
         if plain_runs(session, pool, found, &loose, &repro, 1)?.0 != 1 {
@@ -133,15 +135,15 @@ fn plain_runs(
 }
 
 /// A server over a folder of its own that holds a program without data files; the folder goes with the session.
-pub(super) fn alone(session: &Session<'_>, repro: &Repro) -> Result<Pool, JobError> {
-    let folder = laid_out(session, repro, Path::new(""))?.keep();
+pub(super) fn alone(session: &Session<'_>, repro: &Repro, header: &str) -> Result<Pool, JobError> {
+    let folder = laid_out(session, repro, header, Path::new(""))?.keep();
     session.cold_pool(&folder, ".", repro_spec())
 }
 
-fn laid_out(session: &Session<'_>, repro: &Repro, source: &Path) -> Result<tempfile::TempDir, JobError> {
+fn laid_out(session: &Session<'_>, repro: &Repro, header: &str, source: &Path) -> Result<tempfile::TempDir, JobError> {
     let folder = tempfile::tempdir_in(session.scratch.path())
         .map_err(|source| JobError::File { path: session.scratch.path().to_owned(), source })?;
-    repro::lay_out(folder.path(), repro, "", source)?;
+    repro::lay_out(folder.path(), repro, header, source)?;
     Ok(folder)
 }
 

@@ -16,6 +16,7 @@ mod first;
 mod harness;
 mod passes;
 mod program;
+mod report;
 mod search;
 mod signature;
 mod support;

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::rebuild::Material;
 use super::summary::Summary;
 use super::tally::{PassAccount, VERDICTS, Win};
-use super::words;
+use super::{draft, words};
 use crate::signature::Catalog;
 use crate::trial::{Device, Mode};
 
@@ -35,12 +35,13 @@ struct Page<'a> {
     version: &'a str,
     warnings: Vec<Warning>,
     figures: Vec<Figure>,
-    explanation: &'a [String],
+    /// Sentences, each of parts that are code or not.
+    explanation: Vec<Vec<(bool, String)>>,
     path: Vec<Stop>,
     explained: &'a str,
     repro: Option<&'a str>,
     how: &'a str,
-    printed: &'a str,
+    printed: String,
     chart: chart::Chart,
     original: usize,
     verdicts: [&'static str; VERDICTS.len()],
@@ -63,7 +64,8 @@ struct Page<'a> {
 struct Warning {
     kind: &'static str,
     title: String,
-    text: String,
+    /// Parts that are code or not.
+    text: Vec<(bool, String)>,
 }
 
 /// A number with its name.
@@ -111,13 +113,13 @@ pub(super) fn html(material: &Material) -> Result<String, PageError> {
     let class = Catalog::embedded().entry(&summary.signature.class);
     let title = class.map_or(summary.signature.class.as_str(), |class| class.title.as_str());
     Page {
-        title: sentence(title),
+        title: words::sentence(title),
         class: &summary.signature.class,
         operator: summary.signature.operator.as_deref().unwrap_or("an operator that is not known"),
         version: &material.version,
         warnings: warnings(summary),
         figures: figures(summary),
-        explanation: &summary.explanation,
+        explanation: explanation(summary),
         path: summary
             .path
             .iter()
@@ -131,7 +133,7 @@ pub(super) fn html(material: &Material) -> Result<String, PageError> {
         explained: summary.explained_text.trim_end(),
         repro: material.repro.as_deref().map(str::trim_end),
         how: summary.repro.as_ref().map_or("", |one| one.how.as_str()),
-        printed: summary.printed.trim_end(),
+        printed: draft::printed(&summary.printed, material.files()),
         chart: chart::draw(tally, summary.original.tokens),
         original: summary.original.tokens,
         verdicts: VERDICTS,
@@ -151,6 +153,25 @@ pub(super) fn html(material: &Material) -> Result<String, PageError> {
     .render()
 }
 
+/// The three lines of the last screen; what to mend stands on top already where the mistake is the user's own.
+fn explanation(summary: &Summary) -> Vec<Vec<(bool, String)>> {
+    let own = words::is_users_own(&summary.signature);
+    let lines = summary.explanation.iter().filter(|line| !(own && line.starts_with("mend: ")));
+    lines.map(|line| parts(line)).collect()
+}
+
+/// A sentence in which code stands between backticks.
+fn parts(text: &str) -> Vec<(bool, String)> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return vec![(false, text.to_owned())];
+    }
+    parts.into_iter().enumerate().map(|(place, part)| (place % 2 == 1, part.to_owned())).collect()
+}
+
 fn warnings(summary: &Summary) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if words::is_users_own(&summary.signature) {
@@ -158,19 +179,19 @@ fn warnings(summary: &Summary) -> Vec<Warning> {
         warnings.push(Warning {
             kind: "own",
             title: "Likely an error in the program or its data, not a bug of PyTorch".to_owned(),
-            text: sentence(mend),
+            text: parts(&(words::sentence(mend) + ".")),
         });
     }
     if summary.device == Device::Emulated {
         warnings.push(Warning {
             kind: "emulated",
             title: format!("Confirmed on {}", words::confirmed_on(summary.device)),
-            text: "Run the program on a GPU before you rely on it.".to_owned(),
+            text: parts("Run the program on a GPU before you rely on it."),
         });
     }
     if let Some(doubt) = words::doubt(summary.outcome, &summary.untried) {
-        let text = summary.untried.iter().map(|what| sentence(what) + ".").collect::<Vec<_>>().join(" ");
-        warnings.push(Warning { kind: "doubt", title: doubt.to_owned(), text });
+        let text = summary.untried.iter().map(|what| words::sentence(what) + ".").collect::<Vec<_>>().join(" ");
+        warnings.push(Warning { kind: "doubt", title: doubt.to_owned(), text: parts(&text) });
     }
     warnings
 }
@@ -237,12 +258,6 @@ fn settings(material: &Material) -> Vec<(&'static str, String)> {
     }
     rows.extend(setting.hidden.iter().map(|hidden| ("Not used", hidden.clone())));
     rows
-}
-
-/// A text that begins with a capital letter.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
 fn one_line(text: &str) -> String {

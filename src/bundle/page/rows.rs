@@ -7,7 +7,7 @@ use crate::bundle::graph::Drawn;
 /// Height of a row in pixels; the page's style has the same.
 pub(super) const ROW: usize = 30;
 /// Width of the arcs' area in pixels.
-pub(super) const GUTTER: usize = 72;
+pub(super) const GUTTER: usize = 60;
 
 /// What the page draws.
 pub(super) struct Rows {
@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) text: String,
     /// What of the value's path happens here, in words; empty where nothing does.
     pub(super) value: String,
-    /// Class of the row: `path`, `fails` or nothing.
+    /// Class of the row: `held`, `fails` or nothing.
     pub(super) class: &'static str,
     /// What it needs, in words.
     pub(super) needs: String,
@@ -54,7 +54,7 @@ pub(super) fn lay_out(graph: &Drawn) -> Rows {
         let mut value: Vec<String> = Vec::new();
         if !node.steps.is_empty() {
             let steps: Vec<String> = node.steps.iter().map(ToString::to_string).collect();
-            value.push(format!("step {}", steps.join(", ")));
+            value.push(steps.join(", "));
         }
         if node.fails {
             value.push("fails".to_owned());
@@ -67,7 +67,7 @@ pub(super) fn lay_out(graph: &Drawn) -> Rows {
             value: value.join(", "),
             class: match (node.fails, node.steps.is_empty()) {
                 (true, _) => "fails",
-                (false, false) => "path",
+                (false, false) => "held",
                 (false, true) => "",
             },
             needs: needs(graph, number, several),
