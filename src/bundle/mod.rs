@@ -187,7 +187,10 @@ pub fn write(out: &Path, contents: &Contents<'_>, secrets: &mut Secrets) -> Resu
 /// Appends how the run ended to the ledger, without secrets; what the reports say is made of this.
 fn conclude(out: &Path, summary: Summary, secrets: &mut Secrets) -> Result<Summary, BundleError> {
     let mut end = json!(summary);
+    // Names of files stay as they are on disk, and their texts are clean already.
+    let files = end["files"].take();
     secrets.clean_value("report.json", &mut end);
+    end["files"] = files;
     end["replaced"] = json!(secrets.replaced());
     let clean = serde_json::from_value(end.clone()).unwrap_or(summary);
     ledger::conclude(&out.join("ledger.jsonl"), &Record::End { end })?;

@@ -141,7 +141,7 @@ impl Secrets {
         clean
     }
 
-    /// Takes secrets out of the texts of a JSON value; its keys and its shape stay.
+    /// Takes secrets out of the texts and keys of a JSON value; its shape stays.
     ///
     /// A text is cleaned as it reads: behind an escape such as `\n` the letters of the escape are no part of a word.
     pub fn clean_value(&mut self, file: &str, value: &mut Value) {
@@ -154,6 +154,17 @@ impl Secrets {
                     if let Value::String(text) = value {
                         *text = self.clean_named(file, key, text);
                     }
+                }
+                // A program's own dictionary may have a secret as its key; our keys are short and plain.
+                let plain = |key: &str| {
+                    key.len() < 20 && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+                };
+                if entries.keys().any(|key| !plain(key)) {
+                    let clean = std::mem::take(entries).into_iter().map(|(key, value)| {
+                        let key = if plain(&key) { key } else { self.clean(file, &key) };
+                        (key, value)
+                    });
+                    *entries = clean.collect();
                 }
             }
             _ => {}
@@ -406,8 +417,9 @@ mod tests {
     fn a_json_value_stays_one_whatever_its_texts_hold() {
         let mut secrets = Secrets::default();
         let (_, secret, _) = generated(7).remove(0);
+        let own = serde_json::json!({ secret.as_str(): 5 });
         let mut value = serde_json::json!({
-            "log": "first\nbob.jones@example.org said", "list": [secret, 1.5], "WANDB_API_KEY": "c0ffee00c0ffee00",
+            "log": "first\nbob.jones@example.org said", "list": [secret, 1.5], "own": own, "WANDB_API_KEY": "c0ffee00c0ffee00",
         });
         let text = value.to_string();
         secrets.clean_value("ledger.jsonl", &mut value);
