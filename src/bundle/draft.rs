@@ -245,6 +245,14 @@ impl Page {
         self.line(&format!("{heading} ({runs}):"));
         self.gap();
         self.fence("", &printed(&summary.printed, material.files()));
+        let kernel = summary.signature.function.as_deref();
+        if let (Some(kernel), true) = (kernel, summary.repro.is_some())
+            && !summary.printed.contains(kernel)
+        {
+            let kernel = code(kernel);
+            self.line(&format!("The larger program failed in another kernel of this operator, {kernel}."));
+            self.gap();
+        }
     }
 
     fn expected(&mut self, summary: &Summary, heading: &str) {

@@ -141,6 +141,18 @@ fn a_failure_inside_transformers_takes_its_template_with_the_program_that_uses_i
 }
 
 #[test]
+fn a_draft_says_where_the_call_alone_fails_in_another_kernel() {
+    let (_, out) = &BUNDLES[1];
+    let draft = read(out, "REPORT.md");
+    assert!(
+        draft.contains("The larger program failed in another kernel of this operator, `nll_loss2d_forward_kernel`.")
+    );
+    assert!(
+        read(out, "repro.py").starts_with("# reduced by machine from a larger program: label_out_of_range in torch")
+    );
+}
+
+#[test]
 fn a_folder_without_a_ledger_and_a_ledger_that_cannot_be_read_are_refused() {
     let (_, out) = &BUNDLES[0];
     let refused = |out: &Path, words: &str| {
