@@ -50,6 +50,11 @@ pub enum Record {
         /// Seconds since the run began.
         at: f64,
     },
+    /// How the run ended, once it has: what the reports need beside the trials.
+    End {
+        /// As the bundle wrote it.
+        end: serde_json::Value,
+    },
 }
 
 /// A finished trial.
@@ -98,6 +103,24 @@ pub enum LedgerError {
     Foreign {
         /// Which.
         path: PathBuf,
+    },
+    /// A line is not what this program writes.
+    #[error("ledger `{path}` is broken: line {line}: {reason}")]
+    Broken {
+        /// Which.
+        path: PathBuf,
+        /// 1-based.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Its format is another one.
+    #[error("ledger `{path}` has format {found}, and this program reads format {SCHEMA}")]
+    Schema {
+        /// Which.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
     },
 }
 
@@ -232,6 +255,43 @@ pub fn read(path: &Path) -> std::io::Result<(Vec<Record>, u64)> {
     Ok((records, whole))
 }
 
+/// Reads a ledger that is whole: for reports, which must not be made of a part.
+///
+/// # Errors
+/// When it cannot be read, is of another format, or holds a line that this program does not write.
+pub fn read_all(path: &Path) -> Result<Vec<Record>, LedgerError> {
+    let owned = || path.to_owned();
+    let bytes = std::fs::read(path).map_err(|source| LedgerError::File { path: owned(), source })?;
+    let mut records = Vec::new();
+    for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let broken = |reason: String| LedgerError::Broken { path: owned(), line: number + 1, reason };
+        if number == 0
+            && let Ok(first) = serde_json::from_slice::<serde_json::Value>(line)
+            && let Some(found) = first.get("schema").and_then(serde_json::Value::as_u64)
+            && found != u64::from(SCHEMA)
+        {
+            return Err(LedgerError::Schema { path: owned(), found });
+        }
+        if !line.ends_with(b"\n") {
+            return Err(broken("it is cut short".to_owned()));
+        }
+        records.push(serde_json::from_slice(line).map_err(|error| broken(error.to_string()))?);
+    }
+    Ok(records)
+}
+
+/// Appends a record to a ledger that nobody has open for writing any more, or that has said its last word.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn conclude(path: &Path, record: &Record) -> Result<(), LedgerError> {
+    let fail = |source: std::io::Error| LedgerError::File { path: path.to_owned(), source };
+    let mut line = serde_json::to_vec(record).map_err(|error| fail(error.into()))?;
+    line.push(b'\n');
+    let mut file = OpenOptions::new().append(true).open(path).map_err(fail)?;
+    file.write_all(&line).map_err(fail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,6 +330,24 @@ mod tests {
         ledger.append(trial(3, Verdict::Clean)).unwrap();
         drop(ledger);
         assert_eq!(Ledger::resume(&path, "case").unwrap().resumed(), 2);
+    }
+
+    #[test]
+    fn a_report_is_not_made_of_a_part_of_a_ledger_nor_of_another_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.jsonl");
+        let mut ledger = Ledger::create(&path, "case").unwrap();
+        ledger.append(trial(1, Verdict::Same)).unwrap();
+        ledger.append(trial(2, Verdict::Clean)).unwrap();
+        drop(ledger);
+        assert_eq!(read_all(&path).unwrap().len(), 3);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+        assert!(read_all(&path).unwrap_err().to_string().contains("line 3"));
+        std::fs::write(&path, whole.replacen("\"trial\":1", "\"trial\":one", 1)).unwrap();
+        assert!(read_all(&path).unwrap_err().to_string().contains("is broken: line 2"));
+        std::fs::write(&path, whole.replacen("\"schema\":1", "\"schema\":7", 1)).unwrap();
+        assert!(matches!(read_all(&path), Err(LedgerError::Schema { found: 7, .. })));
     }
 
     #[test]

@@ -4,32 +4,44 @@
 
 pub mod archive;
 mod context;
+mod draft;
+mod graph;
 mod json;
-mod report;
+mod page;
+mod rebuild;
 pub mod repro;
 pub mod secrets;
 pub mod stored;
+mod summary;
+mod tally;
+mod versions;
 mod words;
 
+pub use rebuild::{ReportError, Reports, rebuild};
 pub use words::{explanation, origin};
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use similar::TextDiff;
 
 use crate::evidence::{Found, Ground};
 use crate::explain::{self, RunExplanation};
+use crate::ledger::{self, LedgerError, Record};
 use crate::oracle::Oracle;
 use crate::program::{SourceError, SourceTree};
 use crate::search::reducer::Reducer;
+use crate::trial::Device;
 
 use repro::Repro;
 use secrets::Secrets;
+use summary::Summary;
 
 /// How the run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Reduced and confirmed.
@@ -66,6 +78,8 @@ pub struct ConfirmedRepro {
     pub runs: u32,
     /// Those that failed in the right way.
     pub hits: u32,
+    /// Standard error of one that did.
+    pub log: String,
 }
 
 /// What a bundle is made from.
@@ -127,31 +141,36 @@ pub enum BundleError {
     /// A source file of it.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// Its ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// A report of it.
+    #[error(transparent)]
+    Report(#[from] Box<ReportError>),
 }
 
-/// Writes everything beside `source/`, which is in place already.
+/// Writes everything beside `source/`, which is in place already, and concludes the ledger.
 ///
 /// # Errors
 /// When a file cannot be written.
 pub fn write(out: &Path, contents: &Contents<'_>, secrets: &mut Secrets) -> Result<Bundle, BundleError> {
-    let best = contents.reducer.program().tree();
-    let diff = source_diff(contents.reducer.original().tree(), best);
+    let original = clean_tree(contents.reducer.original().tree(), secrets);
+    let best = clean_tree(contents.reducer.program().tree(), &mut secrets.clone());
+    let diff = source_diff(&original, &best);
     put(out, "source.diff", &diff)?;
     put(out, "crash.log", &contents.confirmed.crash_log)?;
     put_script(out, "run.sh", &run_script(contents))?;
     put(out, "context.yaml", &context::yaml(contents))?;
-    let repro = match &contents.confirmed.repro {
+    match &contents.confirmed.repro {
         Some(confirmed) => {
             let header = repro::header(contents.found, contents.ground);
             repro::lay_out(out, &confirmed.repro, &header, &out.join("source"))?;
-            Some(secrets.clean("repro.py", &(header + &confirmed.repro.text)))
         }
         None => {
             // One that was shown early and did not hold.
             let _none = fs::remove_file(out.join("repro.py"));
-            None
         }
-    };
+    }
     for (number, other) in contents.oracle.others().enumerate() {
         let folder = out.join("other").join(format!("{:02}", number + 1));
         other.candidate.tree.write_all(&folder)?;
@@ -161,18 +180,30 @@ pub fn write(out: &Path, contents: &Contents<'_>, secrets: &mut Secrets) -> Resu
     secrets
         .clean_folder(out, out, &|name| resumable && name == "ledger.jsonl")
         .map_err(|source| BundleError::File { path: out.to_owned(), source })?;
-    let explanation: Vec<String> =
-        explanation(contents).iter().map(|line| secrets.clean("report.json", line)).collect();
-    let replaced = secrets.replaced();
-    let report = json::report(contents, &explanation, &replaced);
-    let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
-    let text = secrets.clean("report.json", &text);
-    put(out, "report.json", &text)?;
-    let report = serde_json::from_str(&text).unwrap_or(report);
-    let markdown = report::markdown(contents, &explanation, repro.as_deref(), &replaced);
-    put(out, "REPORT.md", &secrets.clean("REPORT.md", &markdown))?;
-    let diff = secrets.clean("source.diff", &diff);
-    Ok(Bundle { out: out.to_owned(), outcome: contents.outcome, explanation, repro, diff, report })
+    let files = original.files.iter().map(|(path, file)| (path.clone(), file.text().to_string())).collect();
+    let summary = conclude(out, Summary::of(contents, files), secrets)?;
+    let Reports { json: report, repro } = rebuild(out, secrets).map_err(Box::new)?;
+    Ok(Bundle { out: out.to_owned(), outcome: contents.outcome, explanation: summary.explanation, repro, diff, report })
+}
+
+/// Appends how the run ended to the ledger, without secrets; what the reports say is made of this.
+fn conclude(out: &Path, summary: Summary, secrets: &mut Secrets) -> Result<Summary, BundleError> {
+    let mut end = json!(summary);
+    // Names of files stay as they are on disk, and their texts are clean already.
+    let files = end["files"].take();
+    secrets.clean_value("report.json", &mut end);
+    end["files"] = files;
+    end["replaced"] = json!(secrets.replaced());
+    let clean = serde_json::from_value(end.clone()).unwrap_or(summary);
+    ledger::conclude(&out.join("ledger.jsonl"), &Record::End { end })?;
+    Ok(clean)
+}
+
+/// The files of a program without secrets: a diff of clean texts shows none, however its lines are marked.
+fn clean_tree(tree: &SourceTree, secrets: &mut Secrets) -> SourceTree {
+    let texts: BTreeMap<&str, String> =
+        tree.files.iter().map(|(path, file)| (path.as_str(), secrets.clean(path, file.text()))).collect();
+    SourceTree::from_texts(texts.iter().map(|(path, text)| (*path, text.as_str())))
 }
 
 /// Unified diff over all files, those that went included.
@@ -196,8 +227,11 @@ fn run_script(contents: &Contents<'_>) -> String {
     let mut lines = vec![
         "#!/bin/sh".to_owned(),
         "# Runs the reduced program as it was typed, with the environment in which it was confirmed.".to_owned(),
-        format!("cd \"$(dirname \"$0\")/source/{}\" || exit 1", invocation.workdir),
     ];
+    if contents.ground.device == Device::Emulated {
+        lines.push(format!("# Confirmed on {}.", words::confirmed_on(Device::Emulated)));
+    }
+    lines.push(format!("cd \"$(dirname \"$0\")/source/{}\" || exit 1", invocation.workdir));
     for (key, value) in case.setting.env.iter().chain(&invocation.env) {
         lines.push(format!("export {key}={}", shell_words::quote(value)));
     }

@@ -10,6 +10,7 @@ use super::{BundleError, words};
 use crate::case::{Invocation, Program as CaseProgram};
 use crate::evidence::{Found, Ground};
 use crate::program::{Program, SourceTree, join};
+use crate::trial::Device;
 
 /// A single-file program and the data files that it needs.
 #[derive(Clone, Debug)]
@@ -218,10 +219,11 @@ fn python_string(text: &str) -> String {
 /// The header of `repro.py`: what it shows, with what, and how to run it.
 pub fn header(found: &Found, ground: &Ground) -> String {
     let torch = ground.python.torch.as_ref().map_or("unknown", |torch| torch.version.as_str());
-    let mut lines = vec![format!("# {}", found.signature)];
-    lines.push(format!("# Python {}, torch {torch}; reduced by machine from a larger program", ground.python.version));
-    if words::device(ground) == "emulated" {
-        lines.push("# confirmed on an emulated CUDA device only, not on a GPU".to_owned());
+    // The kernel is that of the larger program: the call alone may fail in another one of the same operator.
+    let mut lines = vec![format!("# reduced by machine from a larger program: {}", found.signature)];
+    lines.push(format!("# Python {}, torch {torch}", ground.python.version));
+    if ground.device == Device::Emulated {
+        lines.push(format!("# confirmed on {}", words::confirmed_on(ground.device)));
         lines.push("# run: python repro.py on a GPU, or: reduce replay . --device emulated".to_owned());
     } else {
         lines.push("# run: python repro.py".to_owned());

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What is known of the user's machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,12 +28,12 @@ pub struct Private {
 }
 
 /// What was replaced in a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Replaced {
     /// File in the bundle.
     pub file: String,
     /// What kind of secret.
-    pub kind: &'static str,
+    pub kind: String,
     /// How often.
     pub count: usize,
 }
@@ -140,6 +141,68 @@ impl Secrets {
         clean
     }
 
+    /// Takes secrets out of the texts and keys of a JSON value; its shape stays.
+    ///
+    /// A text is cleaned as it reads: behind an escape such as `\n` the letters of the escape are no part of a word.
+    pub fn clean_value(&mut self, file: &str, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.clean(file, text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.clean_value(file, item)),
+            Value::Object(entries) => {
+                for (key, value) in entries.iter_mut() {
+                    self.clean_value(file, value);
+                    if let Value::String(text) = value {
+                        *text = self.clean_named(file, key, text);
+                    }
+                }
+                // A program's own dictionary may have a secret as its key; our keys are short and plain.
+                let plain = |key: &str| {
+                    key.len() < 20 && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+                };
+                if entries.keys().any(|key| !plain(key)) {
+                    let clean = std::mem::take(entries).into_iter().map(|(key, value)| {
+                        let key = if plain(&key) { key } else { self.clean(file, &key) };
+                        (key, value)
+                    });
+                    *entries = clean.collect();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A text whose key says that it is a secret.
+    fn clean_named(&mut self, file: &str, key: &str, text: &str) -> String {
+        if text.contains(['"', '\'', '\n']) {
+            return text.to_owned();
+        }
+        let (before, after) = (format!("{key}=\""), "\"");
+        let clean = self.clean(file, &format!("{before}{text}{after}"));
+        let inside = clean.strip_prefix(&before).and_then(|rest| rest.strip_suffix(after));
+        inside.unwrap_or(text).to_owned()
+    }
+
+    /// The lines of a ledger, each a JSON value; a line that is none is cleaned as text.
+    fn clean_lines(&mut self, file: &str, text: &str) -> String {
+        let mut clean = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            match serde_json::from_str::<Value>(line) {
+                Ok(before) => {
+                    let mut value = before.clone();
+                    self.clean_value(file, &mut value);
+                    if value == before {
+                        clean.push_str(line);
+                    } else {
+                        clean.push_str(&value.to_string());
+                        clean.push('\n');
+                    }
+                }
+                Err(_) => clean.push_str(&self.clean(file, line)),
+            }
+        }
+        clean
+    }
+
     /// Names of this machine, the longest first.
     fn names(&self) -> Vec<(&'static str, String, &'static str)> {
         let Private { user, host, home, .. } = &self.private;
@@ -172,7 +235,8 @@ impl Secrets {
             let bytes = fs::read(path)?;
             let clean = match String::from_utf8(bytes) {
                 Ok(text) => {
-                    let clean = self.clean(&name, &text);
+                    let ledger = name == "ledger.jsonl";
+                    let clean = if ledger { self.clean_lines(&name, &text) } else { self.clean(&name, &text) };
                     if clean == text { None } else { Some(clean.into_bytes()) }
                 }
                 Err(error) => self.clean_bytes(&name, error.into_bytes()),
@@ -204,7 +268,7 @@ impl Secrets {
     pub fn replaced(&self) -> Vec<Replaced> {
         let one = |((file, kind), count): (&(String, &'static str), &usize)| Replaced {
             file: file.clone(),
-            kind,
+            kind: (*kind).to_owned(),
             count: *count,
         };
         self.found.iter().map(one).collect()
@@ -347,6 +411,22 @@ mod tests {
         let kinds: Vec<_> =
             secrets.replaced().into_iter().filter(|one| one.file == "a.py").map(|one| one.kind).collect();
         assert_eq!(kinds, ["user name"]);
+    }
+
+    #[test]
+    fn a_json_value_stays_one_whatever_its_texts_hold() {
+        let mut secrets = Secrets::default();
+        let (_, secret, _) = generated(7).remove(0);
+        let own = serde_json::json!({ secret.as_str(): 5 });
+        let mut value = serde_json::json!({
+            "log": "first\nbob.jones@example.org said", "list": [secret, 1.5], "own": own, "WANDB_API_KEY": "c0ffee00c0ffee00",
+        });
+        let text = value.to_string();
+        secrets.clean_value("ledger.jsonl", &mut value);
+        assert_eq!(value["log"], "first\nuser@example.com said");
+        assert!(!value.to_string().contains(&secret) && !value.to_string().contains("c0ffee"));
+        let lines = secrets.clean_lines("ledger.jsonl", &(text + "\n"));
+        assert_eq!(serde_json::from_str::<Value>(&lines).expect("still JSON"), value);
     }
 
     #[test]

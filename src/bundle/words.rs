@@ -2,11 +2,11 @@
 //!
 //! Invariant: each sentence repeats a fact of the evidence or of the catalogue; a guess is called one.
 
-use super::Contents;
+use super::{Contents, Outcome};
 use crate::case::Program as CaseProgram;
 use crate::evidence::{Found, Ground};
 use crate::explain::{self, Origin};
-use crate::signature::Catalog;
+use crate::signature::{Catalog, Family, Signature};
 use crate::trial::Device;
 
 /// Three lines: what failed, where, and what value did it.
@@ -71,18 +71,51 @@ pub(super) fn command(ground: &Ground) -> String {
     words.iter().map(|word| shell_words::quote(word).into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Where it was confirmed.
-pub(super) fn device(ground: &Ground) -> &'static str {
-    match ground.device {
+/// Where it was confirmed, in a word.
+pub(super) fn device(device: Device) -> &'static str {
+    match device {
         Device::Cuda => "cuda",
         Device::Emulated => "emulated",
     }
 }
 
-/// Whether the catalogue calls this class the user's own mistake rather than a bug of PyTorch.
-pub(super) fn is_users_own(found: &Found) -> bool {
-    let class = Catalog::embedded().entry(&found.signature.class);
-    class.is_some_and(|class| !class.mistakes.is_empty()) && found.signature.class != "pytorch_internal"
+/// Where it was confirmed, in words: what every file of the bundle says where it was not a GPU.
+pub(super) fn confirmed_on(device: Device) -> &'static str {
+    match device {
+        Device::Cuda => "a GPU",
+        Device::Emulated => "an emulated CUDA device only, not on a GPU",
+    }
+}
+
+/// Whether a failure of this class is likely the user's own mistake rather than a bug of PyTorch: an assertion about values
+/// that the catalogue knows as such. Of memory that was overwritten nobody knows by whom.
+pub(super) fn is_users_own(signature: &Signature) -> bool {
+    let values = matches!(signature.family, Family::DeviceAssert | Family::HostCheck);
+    let class = Catalog::embedded().entry(&signature.class);
+    values
+        && class.is_some_and(|class| !class.mistakes.is_empty())
+        && !["pytorch_internal", "offset_overflow"].contains(&signature.class.as_str())
+}
+
+/// What speaks against relying on the result, if anything.
+pub(super) fn doubt(outcome: Outcome, untried: &[String]) -> Option<&'static str> {
+    match outcome {
+        Outcome::Reduced => None,
+        Outcome::Limit if !untried.is_empty() => {
+            Some("One run takes too long for a search: the program is as it was given")
+        }
+        Outcome::Limit => Some("A limit ended the run: the result is confirmed, but may not be minimal"),
+        Outcome::Interrupted => Some("The run was interrupted: the result was not confirmed, and may not be minimal"),
+        Outcome::Unconfirmed => {
+            Some("Not every run in a fresh interpreter showed the failure: do not rely on this result")
+        }
+    }
+}
+
+/// A text that begins with a capital letter.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
 fn first_sentence(text: &str) -> &str {

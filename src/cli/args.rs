@@ -55,6 +55,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Keep crashes as a regression corpus: add bundles, list them, run them all
     Corpus(CorpusArgs),
+    /// Make REPORT.md, report.html and report.json of a bundle again, from its ledger
+    Report(ReportArgs),
     /// List the built-in strategies, or print one
     Strategies(StrategiesArgs),
     /// Print the JSON schema of crash.yaml
@@ -359,6 +361,14 @@ pub struct CorpusRunArgs {
     /// What is shown
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// `reduce report`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ReportArgs {
+    /// A result folder, such as crash.reduced
+    #[arg(value_name = "BUNDLE", value_hint = ValueHint::DirPath)]
+    pub bundle: PathBuf,
 }
 
 /// `reduce strategies`.

@@ -13,6 +13,7 @@ mod ground;
 mod init;
 mod progress;
 mod replay;
+mod report;
 mod run;
 mod screen;
 mod verdicts;

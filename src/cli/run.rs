@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::args::{self, Args, CheckArgs, Command, OutputArgs, ReduceArgs, RunningArgs};
 use super::ground::{self, GroundError};
 use super::progress::{Progress, Style, print, say};
-use super::{bisect, corpus, explain, init, replay, screen};
+use super::{bisect, corpus, explain, init, replay, report, screen};
 use crate::bisect::axis::AxisError;
 use crate::bundle::Outcome;
 use crate::bundle::secrets::Private;
@@ -39,6 +39,7 @@ pub fn main() -> ExitCode {
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Corpus(args)) => corpus::run(&args.command),
+        Some(Command::Report(args)) => report::run(&args),
         Some(Command::Strategies(args)) => strategies(args.name.as_deref()),
         Some(Command::Schema) => {
             print(&serde_json::to_string_pretty(&schema::json_schema()).unwrap_or_default());
@@ -220,7 +221,7 @@ pub(super) fn options(running: &RunningArgs, plan: Arc<Plan>) -> Options {
 }
 
 /// What is known of this machine, and must not leave it in a bundle.
-fn private() -> Private {
+pub(super) fn private() -> Private {
     let named = |name: &str| {
         let name = name.to_uppercase();
         ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY"]

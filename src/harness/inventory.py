@@ -10,7 +10,7 @@ import os
 import struct
 import sys
 
-from . import kernel, report
+from . import kernel, report, system
 
 _opened = {}        # path -> set of "r", "w"
 _NOT_DATA = ("/proc", "/dev", "/sys", "/etc", "/usr", "/lib", "/lib64", "/bin", "/sbin")
@@ -59,6 +59,8 @@ def collect(spec):
              "imported": imported, "opened": _data_files(spec, set(imported)), "python": sys.version,
              "prefix": sys.prefix, "torch": _torch(), "numpy": _version("numpy"), "rng": _generators(),
              "packages": _packages()}
+    if "torch" in sys.modules:
+        facts["system"] = system.facts(sys.modules["torch"], spec.get("device", "cuda") == "cuda")
     return facts
 
 

@@ -46,6 +46,7 @@ const FILES: &[File] = files![
     "spawned.py",
     "steps.py",
     "supervisor.py",
+    "system.py",
     "tracer.py",
     "view.py",
     "watch.py",

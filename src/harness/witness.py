@@ -5,6 +5,7 @@ only where the tensors lie in host memory (`values`), that is on the emulated de
 It must not judge: what the failure means is decided elsewhere.
 """
 
+import os
 import re
 import sys
 import threading
@@ -26,6 +27,7 @@ BEYOND = ("no kernel image is available", "Torch not compiled with CUDA", "Found
 emulating = False   # whether this process has the emulated device
 batch = []      # index lists of the last batches that a DataLoader fetched in this process, latest last
 seen = None     # the first exception that was noted: `finish` compares it with the last one
+_HARNESS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _HELD = object()    # stands for it while no call has raised it yet
 
 
@@ -199,6 +201,21 @@ def public_name(torch, func):
     return "torch." + name
 
 
+def package_of(frame):
+    """The installed package whose code made a call: that of the innermost frame outside torch and the harness.
+
+    None where that frame is the project's own, or the standard library's.
+    """
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        name = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        if name != "torch" and not filename.startswith(_HARNESS):
+            installed = "site-packages" in filename or "dist-packages" in filename
+            return name if installed and name != "__main__" else None
+        frame = frame.f_back
+    return None
+
+
 class Recorder:
     """Writes `facts["failure"]`; one a process.  `values`: the tensors lie in host memory and can be read at any time."""
 
@@ -268,8 +285,9 @@ class Recorder:
         if offence is not None:
             offence["sample"] = self._sample(offence, offence.pop("rows", None))
             offence["argument"] = holder(described, offence)
-        return {"op": name, "aten": None, "frames": self.report.project_frames(sys._getframe(2)),
-                "args": described, "offence": offence, "cpu_text": cpu_text, "swallowed": False}
+        caller = sys._getframe(2)
+        return {"op": name, "aten": None, "frames": self.report.project_frames(caller),
+                "package": package_of(caller), "args": described, "offence": offence, "cpu_text": cpu_text, "swallowed": False}
 
     def _sample(self, offence, rows):
         """Index in the data set of the offending row, where the last batch has as many rows."""

@@ -79,11 +79,12 @@ pub(super) fn again(
     first: Option<First>,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
     let Some(First { repro, how }) = first else { return Ok(None) };
-    let pool = alone(session, &repro)?;
+    let header = repro::header(found, &session.ground);
+    let pool = alone(session, &repro, &header)?;
     let missing = RUNS - 1;
-    let hits = plain_runs(session, pool, found, &loose(target), &repro, missing)?;
+    let (hits, log) = plain_runs(session, pool, found, &loose(target), &repro, missing)?;
     let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
-    Ok((hits == missing).then_some(ConfirmedRepro { repro, how, runs: all, hits: all }))
+    Ok((hits == missing).then_some(ConfirmedRepro { repro, how, runs: all, hits: all, log }))
 }
 
 /// Tries the forms of a single-file program, the most readable first; the first that fails in the right way is it.
@@ -98,23 +99,24 @@ fn confirm_joined(
     for mut repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
         // What is confirmed is what the user gets: without secrets.
         repro.text = session.secrets.clone().clean("repro.py", &repro.text);
-        let folder = laid_out(session, &repro, &out.join("source"))?;
+        let header = repro::header(found, &session.ground);
+        let folder = laid_out(session, &repro, &header, &out.join("source"))?;
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
         let how = "the reduced program, its files joined into one";
-        if plain_runs(session, pool, found, &loose, &repro, 1)? != 1 {
+        if plain_runs(session, pool, found, &loose, &repro, 1)?.0 != 1 {
             continue;
         }
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
-        let hits = 1 + plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
-        if hits == RUNS {
+        let (hits, log) = plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
+        if hits == RUNS - 1 {
             let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
-            return Ok(Some(ConfirmedRepro { repro, how, runs: all, hits: all }));
+            return Ok(Some(ConfirmedRepro { repro, how, runs: all, hits: all, log }));
         }
     }
     Ok(None)
 }
 
-/// Runs a single-file program without any pin and counts the runs that fail in the right way.
+/// Runs a single-file program without any pin, counts the runs that fail in the right way, and gives what the last printed.
 fn plain_runs(
     session: &mut Session<'_>,
     pool: Pool,
@@ -122,24 +124,26 @@ fn plain_runs(
     target: &Target,
     repro: &Repro,
     runs: usize,
-) -> Result<usize, JobError> {
+) -> Result<(usize, String), JobError> {
     let cold =
         Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout, observe: Observe::default() };
     let candidate = Candidate::new(repro.tree());
     let seen = cold_runs(session, pool, &cold, &candidate, repro.size(), target, runs)?;
-    Ok(seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)).count())
+    let mut hits = seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome));
+    let count = hits.clone().count();
+    Ok((count, hits.next_back().map(|(outcome, _)| outcome.stderr.clone()).unwrap_or_default()))
 }
 
 /// A server over a folder of its own that holds a program without data files; the folder goes with the session.
-pub(super) fn alone(session: &Session<'_>, repro: &Repro) -> Result<Pool, JobError> {
-    let folder = laid_out(session, repro, Path::new(""))?.keep();
+pub(super) fn alone(session: &Session<'_>, repro: &Repro, header: &str) -> Result<Pool, JobError> {
+    let folder = laid_out(session, repro, header, Path::new(""))?.keep();
     session.cold_pool(&folder, ".", repro_spec())
 }
 
-fn laid_out(session: &Session<'_>, repro: &Repro, source: &Path) -> Result<tempfile::TempDir, JobError> {
+fn laid_out(session: &Session<'_>, repro: &Repro, header: &str, source: &Path) -> Result<tempfile::TempDir, JobError> {
     let folder = tempfile::tempdir_in(session.scratch.path())
         .map_err(|source| JobError::File { path: session.scratch.path().to_owned(), source })?;
-    repro::lay_out(folder.path(), repro, "", source)?;
+    repro::lay_out(folder.path(), repro, header, source)?;
     Ok(folder)
 }
 

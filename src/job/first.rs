@@ -69,7 +69,7 @@ fn runs_so(session: &mut Session<'_>, found: &Found, target: &Target, repro: &Re
     if let Some(known) = session.oracle.ledger().known(&candidate.id, &cold.setting()) {
         return Ok(*known == Verdict::Same);
     }
-    let pool = confirm::alone(session, repro)?;
+    let pool = confirm::alone(session, repro, &repro::header(found, &session.ground))?;
     let seen = cold_runs(session, pool, &cold, &candidate, repro.size(), target, 1)?;
     Ok(seen.iter().any(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)))
 }

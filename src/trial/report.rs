@@ -131,6 +131,9 @@ pub struct Failure {
     pub aten: Option<String>,
     /// Project frames at the call, outermost first.
     pub frames: Vec<Frame>,
+    /// The installed package whose code made the call; `None` for the project's own code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
     /// Its arguments.
     pub args: Vec<Argument>,
     /// The offending element, where its value could be read.

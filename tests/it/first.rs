@@ -33,7 +33,7 @@ fn the_first_repro_is_shown_before_the_search_and_stands_on_top_of_the_report() 
         assert!(written.ends_with(shown["text"].as_str().unwrap()), "{written}");
         let draft = fs::read_to_string(out.join("REPORT.md")).unwrap();
         let place = |words: &str| draft.find(words).unwrap_or_else(|| panic!("{words}: {draft}"));
-        assert!(place("scatter_add_(0, torch.tensor(1") < place("## What happens"));
+        assert!(place("scatter_add_(0, torch.tensor(1") < place("**Observed**"));
         let report = report(&out);
         assert_eq!(report["repro"]["confirmed"]["hits"], 3);
         assert_eq!(report["failure"]["aten"], "aten.scatter_add_.default");

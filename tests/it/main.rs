@@ -18,6 +18,7 @@ mod first;
 mod harness;
 mod passes;
 mod program;
+mod report;
 mod search;
 mod signature;
 mod support;

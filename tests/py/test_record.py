@@ -6,6 +6,7 @@ CPU tensors, by the same code, and compared with what the emulated device says a
 
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -93,6 +94,20 @@ class WhereverTheCallIsMade(Case):
         for place, (late, wanted) in PLACES.items():
             ran = run(HEAD + late + "\ntorch.cuda.synchronize()", DEVICE="cuda", trace=True, env={"CUDA_LAUNCH_BLOCKING": "0"})
             self.assertEqual(facts(ran.facts["failure"]), wanted, place + ran.err)
+
+    def test_the_package_whose_code_makes_the_call_is_named(self):
+        with tempfile.TemporaryDirectory() as base:
+            folder = os.path.join(base, "site-packages")
+            os.mkdir(folder)
+            with open(os.path.join(folder, "library.py"), "w") as handle:
+                handle.write("import torch\nclass Model(torch.nn.Module):\n"
+                             "    def forward(self, x, y): return torch.nn.functional.cross_entropy(x, y)\n")
+            setup = HEAD + ("import sys; sys.path.insert(0, %r)\nimport library\n" % folder
+                            + "x, y = torch.ones(4, 5, device=d), torch.tensor([0, 1, 7, 2], device=d)\n")
+            for call, package in (("library.Model()(x, y)", "library"), ("F.cross_entropy(x, y)", None)):
+                ran = run(setup + call + "\n", DEVICE="cuda")
+                self.assertIn("failure", ran.facts, call + ran.err)
+                self.assertEqual(ran.facts["failure"]["package"], package, call)
 
     def test_before_the_launch_on_plain_tensors(self):
         for place, (program, wanted) in PLACES.items():
