@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
 
-use super::args::CorpusRunArgs;
+use super::corpus_args::CorpusRunArgs;
 use super::ground::{self, GroundError};
 use super::progress::say;
 use super::run::{fail, refuse};

@@ -7,8 +7,8 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
-use super::args::{CorpusAddArgs, CorpusCommand, CorpusListArgs, CorpusRunArgs};
 use super::columns::{self, Column};
+use super::corpus_args::{CorpusAddArgs, CorpusCommand, CorpusListArgs, CorpusRunArgs};
 use super::ground;
 use super::progress::{Style, print, say};
 use super::replay;

@@ -7,6 +7,7 @@ pub mod args;
 mod bisect;
 mod columns;
 mod corpus;
+pub mod corpus_args;
 mod explain;
 mod follow;
 mod ground;
