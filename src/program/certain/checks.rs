@@ -26,6 +26,8 @@ pub(super) struct Checks<'c, 'p> {
     pub(super) ran: &'c dyn Fn(StmtId) -> bool,
     /// Attributes may be set in ways that the text does not show.
     pub(super) is_dynamic: bool,
+    /// Options may be declared in ways that the text does not show.
+    pub(super) has_open_options: bool,
 }
 
 impl Checks<'_, '_> {
@@ -46,7 +48,13 @@ impl Checks<'_, '_> {
                 _ => None,
             },
             Act::Enter => (kind() == Kind::None).then_some(Fault::Attribute),
-            Act::Change => (kind() == Kind::None).then_some(Fault::Type),
+            Act::Change => {
+                let plain = match self.program().node(statement) {
+                    Some(Stmt::AugAssign(node)) => self.is_plain(at, &node.value),
+                    _ => false,
+                };
+                (plain && kind() == Kind::None).then_some(Fault::Type)
+            }
         }
     }
 
@@ -63,7 +71,7 @@ impl Checks<'_, '_> {
                     Kind::Module(file) if is_load => {
                         (self.is_lost(file, name) && !self.is_file(name)).then_some(Fault::Attribute)
                     }
-                    Kind::Options if is_load => {
+                    Kind::Options if is_load && !self.has_open_options => {
                         options::is_undeclared(&self.kinds.left, name).then_some(Fault::Attribute)
                     }
                     _ => None,
@@ -78,8 +86,8 @@ impl Checks<'_, '_> {
             },
             Expr::Call(call) => self.call(at, call),
             Expr::BinOp(node) => {
-                let left = self.kinds.of(at, &node.left) == Kind::None;
-                let right = || self.kinds.of(at, &node.right) == Kind::None;
+                let left = self.kinds.of(at, &node.left) == Kind::None && self.is_plain(at, &node.right);
+                let right = || self.kinds.of(at, &node.right) == Kind::None && self.is_plain(at, &node.left);
                 match node.op {
                     ast::Operator::BitOr => None,
                     // A text takes anything as its argument.
@@ -93,6 +101,17 @@ impl Checks<'_, '_> {
             Expr::Starred(node) if node.ctx == ExprContext::Load => self.iterated(&self.kinds.of(at, &node.value)),
             _ => None,
         }
+    }
+
+    /// Whether an operator of a value refuses `None`: an object of a class of its own may take it.
+    pub(super) fn is_plain(&self, at: At<'_>, expression: &Expr) -> bool {
+        let display = matches!(expression, Expr::List(_) | Expr::Tuple(_) | Expr::Dict(_) | Expr::Set(_));
+        let known = || match self.kinds.of(at, expression) {
+            Kind::None => true,
+            Kind::Made(path) => path.starts_with("torch.") || ["builtins.int", "builtins.len"].contains(&path.as_str()),
+            _ => false,
+        };
+        display || expression.is_literal_expr() || known()
     }
 
     fn call(&self, at: At<'_>, call: &ast::ExprCall) -> Option<Fault> {
@@ -192,7 +211,7 @@ impl Checks<'_, '_> {
     }
 
     /// A call gives a data class more values than it has fields left, or names one that is gone.
-    fn gives_too_much(&self, class: StmtId, call: &ast::ExprCall) -> bool {
+    pub(super) fn gives_too_much(&self, class: StmtId, call: &ast::ExprCall) -> bool {
         let Some(Stmt::ClassDef(node)) = self.program().node(class) else { return false };
         let is_plain = node.arguments.is_none() && node.decorator_list.len() == 1 && self.is_decorated(class);
         if !is_plain || !self.has_plain_bases(class, 1) || self.kinds.is_base(class) {

@@ -204,6 +204,7 @@ impl<'p> Kinds<'p> {
                 match modules::submodule(self.program, file, import, &alias.name) {
                     Some(file) => Kind::Module(file),
                     None => match &import.module {
+                        Some(_) if self.left.foreign.contains(alias.name.as_str()) => Kind::Unknown,
                         Some(module) if import.level == 0 => Kind::Library(format!("{module}.{}", alias.name)),
                         _ => Kind::Unknown,
                     },
@@ -366,6 +367,8 @@ impl<'p> Kinds<'p> {
 
     fn attribute(&self, base: &Kind, name: &str, fuel: u32) -> Kind {
         match base {
+            // Somebody may have put something else in its place.
+            Kind::Library(_) if self.left.foreign.contains(name) => Kind::Unknown,
             Kind::Library(path) => Kind::Library(format!("{path}.{name}")),
             Kind::Module(file) => self.in_scope(self.names.module(*file), name, fuel),
             Kind::Instance(class) | Kind::Class(class) => match (self.member(*class, name), self.left.stores.get(name))

@@ -211,6 +211,13 @@ pub(super) const CATCHING: &[&str] = &[
     "contextmanager",
     "ExitStack",
     "Thread",
+    "threading",
+    "_thread",
+    "os.fork",
+    "Formatter",
+    "logging.Handler",
+    "logging.Filter",
+    "StreamHandler",
     "concurrent",
     "multiprocessing",
     "asyncio",
@@ -237,6 +244,13 @@ pub(super) const DYNAMIC: &[&str] = &[
     "hasattr",
     "delattr",
     "vars(",
+    "globals(",
+    "locals(",
+    "exec(",
+    "eval(",
+    "import *",
+    "importlib",
+    "__import__",
     "__dict__",
     "__slots__",
     "__new__",
@@ -286,9 +300,15 @@ pub(super) const DYNAMIC: &[&str] = &[
 /// Whether a text holds a word; a function is meant only where its name is not part of a longer one, or of a method's.
 pub(super) fn holds(text: &str, word: &str) -> bool {
     let is_function = word.ends_with('(') && word.starts_with(|first: char| first.is_alphabetic());
+    // A function may be called by another name.
+    let word = if is_function { word.trim_end_matches('(') } else { word };
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
-        !is_function || before.is_none_or(|before| !before.is_alphanumeric() && before != '_' && before != '.')
+        let rest = &text[at + word.len()..];
+        let is_part = |next: char| next.is_alphanumeric() || next == '_';
+        let is_prose = rest.starts_with(is_part) || rest.trim_start_matches(' ').starts_with(char::is_alphanumeric);
+        let is_own = before.is_none_or(|before| !is_part(before) && !['.', '"', '\''].contains(&before));
+        !is_function || is_own && !is_prose
     })
 }
 

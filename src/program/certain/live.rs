@@ -24,6 +24,37 @@ impl Mentions {
         Self { of: of.collect() }
     }
 
+    /// The names of functions and classes whose text leads to the failure.
+    pub(super) fn leading(&self, program: &Program, crash: &[StmtId]) -> BTreeSet<String> {
+        let defs =
+            program.statements().iter().filter(|one| matches!(one.kind, StmtKind::FunctionDef | StmtKind::ClassDef));
+        let defs: Vec<_> = defs.collect();
+        let mut leads: BTreeSet<String> = BTreeSet::new();
+        loop {
+            let before = leads.len();
+            for def in &defs {
+                let holds = crash.iter().any(|id| def.contains(*id));
+                let inside = program.statements().iter().filter(|one| def.contains(one.id));
+                if holds || inside.into_iter().any(|one| !self.of[one.id.index()].is_disjoint(&leads)) {
+                    match program.node(def.id) {
+                        Some(Stmt::FunctionDef(node)) => leads.insert(node.name.to_string()),
+                        Some(Stmt::ClassDef(node)) => leads.insert(node.name.to_string()),
+                        _ => false,
+                    };
+                }
+            }
+            if leads.len() == before {
+                return leads;
+            }
+        }
+    }
+
+    /// Whether a statement, or one in it, names one of these.
+    pub(super) fn names_any(&self, program: &Program, id: StmtId, words: &BTreeSet<String>) -> bool {
+        let own = program.statement(id);
+        program.statements().iter().any(|one| own.contains(one.id) && !self.of[one.id.index()].is_disjoint(words))
+    }
+
     /// The functions and classes that can be reached without `gone`.
     pub(super) fn reached(&self, program: &Program, names: &Names, gone: &BTreeSet<StmtId>) -> BTreeSet<StmtId> {
         let defs: Vec<StmtId> = program

@@ -13,6 +13,7 @@ mod live;
 mod names;
 mod options;
 mod quiet;
+mod sooner;
 mod sure;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use self::left::terminal;
 use self::live::Mentions;
 use self::names::SureReads;
 pub(super) use self::names::is_builtin;
+use self::sooner::Sooner;
 use super::names::Names;
 use super::python::visitor::{self, Visitor};
 use super::python::{Expr, Stmt};
@@ -71,11 +73,13 @@ pub struct Certain {
     ran: Ran,
     stack: Stack,
     mentions: Mentions,
-    /// What is sure to run before the first execution of the failing statement, and in each window after it.
-    spans: Vec<Span>,
-    /// What is sure to run before the failure, at any time, and where the end of the run is sure to follow what it raises.
-    heard: BTreeSet<StmtId>,
-    heard_reads: SureReads,
+    /// What every run that fails in the same way comes to before.
+    sooner: Part,
+    /// What ran before the failure, where the end of the run is sure to follow what it raises.
+    heard: Part,
+    /// Functions that may lead to the failure, and whether it may come to pass without a name in the text.
+    leads: BTreeSet<String>,
+    leads_blindly: bool,
     is_caught: bool,
     is_dynamic: bool,
     /// Reading an item changes nothing.
@@ -88,48 +92,52 @@ impl Certain {
     /// Collects what the text and the run tell.
     pub fn of(program: &Program, ran: Ran) -> Self {
         let names = Names::of(program);
-        let is_caught = has_handlers(program);
-        let stack = Stack::of(program, &ran.crash);
-        let is_sure = |id: &StmtId| !is_caught && is_sure(program, *id, &ran.crash);
-        let number = |windows: &Vec<Window>| windows.last().map_or(0, |window| window.0);
-        let last = ran.windows.values().map(number).max().unwrap_or_default();
-        let nowhere = Stack::default();
-        let spans = (0..=last).map(|number| {
-            let within =
-                |id: &StmtId| number == 0 || ran.windows.get(id).is_some_and(|all| window(all, number).is_some());
-            let here = if number == 0 { &ran.before } else { &ran.windows.keys().copied().collect() };
-            let sure: BTreeSet<StmtId> = here.iter().copied().filter(|id| within(id) && is_sure(id)).collect();
-            // The failing statement went on in every window but the last.
-            let stack = if number < last { &nowhere } else { &stack };
-            Span { reads: SureReads::of(program, &names, &sure, stack), sure, trusts_values: true }
-        });
-        let spans = spans.collect();
-        let all = ran.before.iter().chain(ran.windows.keys()).copied();
-        let heard: BTreeSet<StmtId> = match ran.of {
-            Of::Larger => all.filter(is_sure).collect(),
-            Of::This => all.filter(|id| !is_caught && raises_on(program, *id)).collect(),
+        let in_finally = |id: &StmtId| {
+            let mut around = std::iter::once(*id).chain(program.ancestors(*id));
+            around.any(|up| program.statement(up).arm == Arm::Finally)
         };
-        let heard_reads = SureReads::of(program, &names, &heard, &stack);
+        let is_caught = has_handlers(program) || ran.crash.iter().any(in_finally);
+        let stack = Stack::of(program, &ran.crash);
+        let sooner = if is_caught { BTreeSet::new() } else { Sooner::of(program, &names, &ran) };
+        let heard = match ran.of {
+            Of::Larger => sooner.clone(),
+            Of::This => {
+                let all = ran.before.iter().chain(ran.windows.keys()).copied();
+                all.filter(|id| !is_caught && raises_on(program, *id)).collect()
+            }
+        };
+        let is_dynamic = has_words(program, library::DYNAMIC) || is_odd(program);
+        let part = |all: BTreeSet<StmtId>| Part {
+            reads: SureReads::of(program, &names, &all, &stack, is_dynamic),
+            all,
+            trusts_values: !is_dynamic,
+        };
+        let (sooner, heard) = (part(sooner), part(heard));
+        let mentions = Mentions::of(program);
         let mut certain = Self {
-            mentions: Mentions::of(program),
-            is_dynamic: has_words(program, library::DYNAMIC) || is_odd(program),
+            leads: mentions.leading(program, &ran.crash),
+            leads_blindly: ran.crash.iter().any(|id| is_method(program, *id)),
+            mentions,
+            is_dynamic,
             reads_items: !has_words(program, library::GROWING),
             has_open_options: options::is_open(program),
             trusts_reach: true,
             names,
             ran,
             stack,
-            spans,
+            sooner,
             heard,
-            heard_reads,
             is_caught,
         };
         let nothing = BTreeSet::new();
         let reached = certain.reached(program, &nothing);
         certain.trusts_reach = certain.is_reachable(program, &reached);
-        let has_fault = |span: &Span| certain.has_fault(program, &nothing, &reached, &span.sure);
-        let misread: Vec<bool> = certain.spans.iter().map(has_fault).collect();
-        certain.spans.iter_mut().zip(misread).for_each(|(span, misread)| span.trusts_values = !misread);
+        let misreads = |part: &Part, ran: &dyn Fn(StmtId) -> bool| {
+            part.trusts_values && certain.has_fault(program, &nothing, &reached, &part.all, ran)
+        };
+        let misread = (misreads(&certain.sooner, &|_| false), misreads(&certain.heard, &|id| certain.ran.has(id)));
+        certain.sooner.trusts_values &= !misread.0;
+        certain.heard.trusts_values &= !misread.1;
         certain
     }
 
@@ -146,33 +154,11 @@ impl Certain {
             return false;
         }
         let live = |id: StmtId| live::is_live(program, &reached, id);
-        let loses = |span: &Span, sure: &BTreeSet<StmtId>, is_later: &dyn Fn(StmtId, StmtId) -> bool| {
-            let read = |id: StmtId| sure.contains(&id) && live(id);
-            span.reads.fail_without(program, gone, &read, is_later)
-                || span.trusts_values && self.has_fault(program, gone, &reached, sure)
-        };
-        // Until the first of what is gone would have run, everything goes as before: no failure until then.
-        let parts = gone.iter().filter_map(|id| self.ran.windows.get(id)?.first());
-        let begin = parts.min_by_key(|window| window.1).copied();
-        let is_later = |binder: StmtId, reader: StmtId| {
-            let Some((number, from, _)) = begin else { return false };
-            let read = self.ran.windows.get(&reader).and_then(|all| window(all, number)).map(|window| window.1);
-            let bound = self.ran.windows.get(&binder).and_then(|all| all.first()).map(|window| window.1);
-            // One that never ran may run now.
-            read.zip(bound).is_some_and(|(read, bound)| from < read && read < bound)
-        };
-        if self.spans.first().is_some_and(|span| loses(span, &span.sure, &is_later)) {
-            return true;
-        }
-        if self.notices(program, gone, &live) {
-            return true;
-        }
-        let Some((number, from, _)) = begin.filter(|window| window.0 > 0) else { return false };
-        let Some(span) = self.spans.get(number as usize) else { return false };
-        let after = |id: &&StmtId| {
-            self.ran.windows.get(id).and_then(|all| window(all, number)).is_some_and(|window| window.2 > from)
-        };
-        loses(span, &span.sure.iter().filter(after).copied().collect(), &is_later)
+        let Part { reads, all, trusts_values } = &self.sooner;
+        reads.fail_without(program, gone, &|id| all.contains(&id) && live(id))
+            || *trusts_values && self.has_fault(program, gone, &reached, all, &|_| false)
+            || self.notices(program, gone, &reached)
+            || self.misses_straight(program, gone)
     }
 
     fn reached(&self, program: &Program, gone: &BTreeSet<StmtId>) -> BTreeSet<StmtId> {
@@ -192,10 +178,12 @@ impl Certain {
         gone: &BTreeSet<StmtId>,
         reached: &BTreeSet<StmtId>,
         sure: &BTreeSet<StmtId>,
+        as_seen: &dyn Fn(StmtId) -> bool,
     ) -> bool {
         let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
         let ran = |id: StmtId| self.ran.before.contains(&id);
-        let checks = Checks { kinds: &kinds, ran: &ran, is_dynamic: self.is_dynamic };
+        let checks =
+            Checks { kinds: &kinds, ran: &ran, is_dynamic: self.is_dynamic, has_open_options: self.has_open_options };
         let live = |id: StmtId| !gone.contains(&id) && live::is_live(program, reached, id);
         if !self.is_dynamic && !again::may_call(program, &kinds, &self.stack, &self.ran, &live) {
             return true;
@@ -203,7 +191,7 @@ impl Certain {
         sure.iter().copied().filter(|id| live(*id)).any(|id| {
             let Some(node) = program.node(id) else { return false };
             let ends = |expression: &Expr| self.stack.ends(program, id, expression);
-            let element = |expression: &Expr| self.has_run(program, &kinds, expression);
+            let element = |expression: &Expr| as_seen(id) && self.has_run(program, &kinds, expression);
             let in_length = program.enclosing_function(id).is_some_and(|def| is_named(program, def, "__len__"));
             let fault = |event: &sure::Event<'_>| match checks.fault(id, event) {
                 // Python takes a `TypeError` there for an object without a length, in some places.
@@ -247,17 +235,11 @@ impl Certain {
 
 /// A part of the run.
 #[derive(Debug)]
-struct Span {
-    /// Statements that are sure to be come to in it, if their functions are.
-    sure: BTreeSet<StmtId>,
+struct Part {
+    all: BTreeSet<StmtId>,
     reads: SureReads,
     /// No rule found a fault in the program as it is.
     trusts_values: bool,
-}
-
-/// The window of a number.
-fn window(windows: &[Window], number: u32) -> Option<&Window> {
-    windows.iter().find(|window| window.0 == number)
 }
 
 /// The statements on the stack at the failure, with what each of them called.
@@ -341,23 +323,6 @@ fn is_named(program: &Program, def: StmtId, name: &str) -> bool {
     name_of(program, def) == Some(name)
 }
 
-/// A statement under a condition, or behind a place where its function may be left, may be left out once something else is
-/// gone.
-fn is_sure(program: &Program, id: StmtId, crash: &[StmtId]) -> bool {
-    let holds_failure = |up: StmtId| crash.last().is_some_and(|failing| program.statement(up).contains(*failing));
-    let is_def = |up: &StmtId| program.statement(*up).kind == StmtKind::FunctionDef;
-    let own = std::iter::once(id).chain(program.ancestors(id).take_while(|up| !is_def(up)));
-    let mut ups = program.ancestors(id).take_while(|up| program.statement(*up).kind != StmtKind::ClassDef);
-    own.into_iter().all(|up| !is_behind_exit(program, up)) && ups.all(|up| match program.node(up) {
-        Some(Stmt::If(node)) => {
-            let main = matches!(&*node.test, Expr::Compare(test) if test.left.as_name_expr().is_some_and(|left| left.id == *"__name__"));
-            main || holds_failure(up)
-        }
-        Some(Stmt::While(_) | Stmt::Match(_)) => holds_failure(up),
-        _ => true,
-    }) && raises_on(program, id)
-}
-
 /// Whether a statement before this one, in the same block, may leave the function or the round of a loop.
 fn is_behind_exit(program: &Program, id: StmtId) -> bool {
     let (own, function) = (program.statement(id), program.enclosing_function(id));
@@ -406,6 +371,13 @@ fn has_handlers(program: &Program) -> bool {
         }
     });
     handler || has_words(program, library::CATCHING)
+}
+
+/// Whether a statement is in a method, which may be called by a library.
+fn is_method(program: &Program, id: StmtId) -> bool {
+    let def = program.enclosing_function(id);
+    let class = def.and_then(|def| program.statement(def).parent);
+    class.is_some_and(|class| program.statement(class).kind == StmtKind::ClassDef)
 }
 
 /// Whether a file holds one of these words; a call is meant as such, so that `model.eval()` is not `eval()`.

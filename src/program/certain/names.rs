@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::names::{Names, ScopeKind};
+use super::super::python::visitor::{self, Visitor};
 use super::super::python::{Expr, ExprContext, Stmt};
 use super::super::{Program, StmtId, StmtKind};
 use super::Stack;
@@ -28,7 +29,14 @@ pub(super) struct SureReads {
 
 impl SureReads {
     /// Collects them from the statements that are sure to run before the failure.
-    pub(super) fn of(program: &Program, names: &Names, before: &BTreeSet<StmtId>, stack: &Stack) -> Self {
+    pub(super) fn of(
+        program: &Program,
+        names: &Names,
+        before: &BTreeSet<StmtId>,
+        stack: &Stack,
+        is_dynamic: bool,
+    ) -> Self {
+        let foreign = set_from_outside(program, names);
         let mut sure = Self { entries: Vec::new(), by_binder: BTreeMap::new() };
         let mut found: BTreeMap<(usize, String), Entry> = BTreeMap::new();
         for statement in program.statements() {
@@ -41,6 +49,11 @@ impl SureReads {
                 }
                 let Some(home) = names.home_of_use(scope, &name) else { continue };
                 let Some(binders) = names.scopes[home].bound.get(&name) else { continue };
+                // A name of a module may be set from outside.
+                let is_global = names.scopes[home].kind == ScopeKind::Module;
+                if is_global && (is_dynamic || foreign.contains(name.as_str())) {
+                    continue;
+                }
                 let local = names.scopes[home].kind == ScopeKind::Function && home == scope;
                 let entry = found.entry((home, name.clone())).or_insert_with(|| {
                     // Without a binding in its function a name is that of a scope further out.
@@ -62,14 +75,12 @@ impl SureReads {
         sure
     }
 
-    /// Whether the program without `gone` is sure to raise a `NameError` before the failure; `is_later` says of a binder
-    /// that it first ran after a reader.
+    /// Whether the program without `gone` is sure to raise a `NameError` before the failure.
     pub(super) fn fail_without(
         &self,
         program: &Program,
         gone: &BTreeSet<StmtId>,
         is_live: &dyn Fn(StmtId) -> bool,
-        is_later: &dyn Fn(StmtId, StmtId) -> bool,
     ) -> bool {
         let entries: BTreeSet<usize> = gone.iter().filter_map(|id| self.by_binder.get(id)).flatten().copied().collect();
         entries.into_iter().any(|index| {
@@ -78,12 +89,40 @@ impl SureReads {
                 let left = |binder: &&StmtId| !gone.contains(binder) && *binder != reader;
                 !gone.contains(reader)
                     && is_live(*reader)
-                    && entry.binders.iter().filter(left).all(|binder| {
-                        entry.local && comes_after(program, *binder, *reader) || is_later(*binder, *reader)
-                    })
+                    && entry
+                        .binders
+                        .iter()
+                        .filter(left)
+                        .all(|binder| entry.local && comes_after(program, *binder, *reader))
             })
         })
     }
+}
+
+/// Attributes that the text sets on something else than a method's own object.
+pub(super) fn set_from_outside<'p>(program: &'p Program, names: &Names) -> BTreeSet<&'p str> {
+    struct Stores<'p, 'n> {
+        own: Option<&'n str>,
+        found: BTreeSet<&'p str>,
+    }
+    impl<'p> Visitor<'p> for Stores<'p, '_> {
+        fn visit_expr(&mut self, expression: &'p Expr) {
+            if let Expr::Attribute(attribute) = expression
+                && attribute.ctx != ExprContext::Load
+                && attribute.value.as_name_expr().is_none_or(|base| Some(base.id.as_str()) != self.own)
+            {
+                self.found.insert(attribute.attr.as_str());
+            }
+            visitor::walk_expr(self, expression);
+        }
+    }
+    let mut stores = Stores { own: None, found: BTreeSet::new() };
+    for statement in program.statements() {
+        let Some(node) = program.node(statement.id) else { continue };
+        stores.own = names.receiver(statement.id).map(|(_, own)| own);
+        sure::header(node).into_iter().for_each(|part| stores.visit_expr(part));
+    }
+    stores.found
 }
 
 /// A binding that stands behind the read in the same function body cannot come before it, unless a loop holds both.
@@ -97,7 +136,7 @@ fn comes_after(program: &Program, binder: StmtId, reader: StmtId) -> bool {
 }
 
 /// Names that a statement, once it runs, is sure to read, before or without anything that its body does.
-fn sure_loads(program: &Program, stack: &Stack, reader: StmtId, node: &Stmt) -> BTreeSet<String> {
+pub(super) fn sure_loads(program: &Program, stack: &Stack, reader: StmtId, node: &Stmt) -> BTreeSet<String> {
     let ends = |expression: &Expr| stack.ends(program, reader, expression);
     let events = sure::events(node, &ends, &|_| false);
     let loads = events.into_iter().filter_map(|event| match event.expression {
@@ -187,8 +226,18 @@ pub(in crate::program) fn is_builtin(name: &str) -> bool {
         "zip",
     ];
     let exception = name.chars().next().is_some_and(char::is_uppercase)
-        && ["Error", "Exception", "Warning", "Exit", "Interrupt", "Iteration", "Ellipsis", "NotImplemented"]
-            .iter()
-            .any(|end| name.ends_with(end));
+        && [
+            "Error",
+            "Exception",
+            "Warning",
+            "Exit",
+            "Interrupt",
+            "Iteration",
+            "ExceptionGroup",
+            "Ellipsis",
+            "NotImplemented",
+        ]
+        .iter()
+        .any(|end| name.ends_with(end));
     BUILTINS.binary_search(&name).is_ok() || name.starts_with("__") || exception
 }

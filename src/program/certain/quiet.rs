@@ -7,52 +7,123 @@ use std::collections::BTreeSet;
 
 use super::super::names::ScopeKind;
 use super::super::python::{Expr, Stmt, ast};
-use super::super::{Program, StmtId, StmtKind};
+use super::super::{Program, StmtId, StmtKind, modules};
+use super::checks::Checks;
 use super::kinds::{At, Kind, Kinds};
-use super::names::is_builtin;
+use super::names::{is_builtin, set_from_outside, sure_loads};
+use super::sooner::behind;
 use super::sure::{self, Act, Event};
-use super::{Certain, each_part, library};
+use super::{Certain, Of, Part, each_part, library, live};
 
 impl Certain {
     /// Whether the run without `gone` is sure to end where it first notices.
-    pub(super) fn notices(&self, program: &Program, gone: &BTreeSet<StmtId>, live: &dyn Fn(StmtId) -> bool) -> bool {
+    pub(super) fn notices(&self, program: &Program, gone: &BTreeSet<StmtId>, reached: &BTreeSet<StmtId>) -> bool {
         let mut defs = Vec::new();
-        for &id in gone {
+        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
+        for id in heads(program, gone) {
             if !self.ran.has(id) {
                 return false;
             }
             match self.ends_function(program, gone, id) {
                 Some(def) => defs.push(def),
-                None if self.is_quiet(program, gone, id) => {}
+                None if self.is_quiet(program, &kinds, gone, id) => {}
                 None => return false,
             }
         }
-        let never = |_: StmtId, _: StmtId| false;
+        let Part { reads, all, trusts_values } = &self.heard;
         if defs.is_empty() {
-            return self.heard_reads.fail_without(program, gone, live, &never);
+            let live = |id: StmtId| all.contains(&id) && live::is_live(program, reached, id);
+            let seen = |_: StmtId| self.ran.of == Of::This;
+            return reads.fail_without(program, gone, &live)
+                || *trusts_values && self.has_fault(program, gone, reached, all, &seen);
         }
-        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
         // The first of them that runs ends it.
         !self.is_dynamic && defs.into_iter().all(|def| self.is_refused(program, &kinds, def))
+    }
+
+    /// Whether what is gone stands in one block, and what follows it there reads a name that nothing binds any more, before
+    /// the failure may come.
+    pub(super) fn misses_straight(&self, program: &Program, gone: &BTreeSet<StmtId>) -> bool {
+        let heads = heads(program, gone);
+        let Some(&first) = heads.first() else { return false };
+        let own = program.statement(first);
+        let beside = |id: &StmtId| {
+            let one = program.statement(*id);
+            (one.parent, one.file, one.arm) == (own.parent, own.file, own.arm)
+        };
+        if !heads.iter().all(beside) || !self.heard.all.contains(&first) {
+            return false;
+        }
+        let may_fail = |id: StmtId| {
+            let one = program.statement(id);
+            let blind = || self.leads_blindly && !self.is_known(program, gone, id);
+            self.ran.crash.iter().any(|crash| one.contains(*crash))
+                || self.mentions.names_any(program, id, &self.leads)
+                || blind()
+        };
+        let mut bound: BTreeSet<&String> = BTreeSet::new();
+        let names = |id: StmtId| self.names.facts(id).binds.iter();
+        bound.extend(names(first));
+        for id in behind(program, first, &may_fail) {
+            if gone.contains(&id) {
+                bound.extend(names(id));
+                continue;
+            }
+            let Some(node) = program.node(id) else { return false };
+            let loads = sure_loads(program, &self.stack, id, node);
+            let scope = self.names.scope_of(id);
+            let is_missed = |name: &String| bound.contains(name) && self.is_unbound(program, gone, scope, name);
+            if self.heard.all.contains(&id) && loads.iter().any(is_missed) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether no binding of a name is left, wherever it may be looked for.
+    fn is_unbound(&self, program: &Program, gone: &BTreeSet<StmtId>, scope: usize, name: &String) -> bool {
+        let Some(home) = self.names.home_of_use(scope, name) else { return false };
+        let around = std::iter::successors(Some(home), |up| self.names.scopes[*up].parent);
+        let mut binders = around.filter_map(|up| self.names.scopes[up].bound.get(name)).flatten();
+        let is_open = self.names.scopes[home].kind == ScopeKind::Module
+            && (self.is_dynamic || set_from_outside(program, &self.names).contains(name.as_str()));
+        !is_open && !is_builtin(name) && binders.all(|binder| gone.contains(binder))
+    }
+
+    /// Whether a statement, with all in it, calls only what the text names.
+    fn is_known(&self, program: &Program, gone: &BTreeSet<StmtId>, id: StmtId) -> bool {
+        let own = program.statement(id);
+        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
+        let iterates = program.statements().iter().any(|one| own.contains(one.id) && one.kind == StmtKind::For);
+        !iterates
+            && kinds.left.calls.iter().filter(|one| own.contains(one.at)).all(|one| {
+                let at = At { statement: one.at, hidden: &one.hidden };
+                let method = one.call.func.is_attribute_expr();
+                method || matches!(kinds.of(at, &one.call.func), Kind::Library(_) | Kind::Function(_) | Kind::Class(_))
+            })
     }
 
     /// The function that a `return` is the last statement of, if it is sure that it ran.
     fn ends_function(&self, program: &Program, gone: &BTreeSet<StmtId>, id: StmtId) -> Option<StmtId> {
         let parent = program.statement(id).parent?;
         let last = program.children(parent).filter(|child| child.id == id || !gone.contains(&child.id)).last()?;
-        let ends = program.statement(id).kind == StmtKind::Return && last.id == id && self.heard.contains(&id);
+        let ends = program.statement(id).kind == StmtKind::Return && last.id == id && self.heard.all.contains(&id);
         (ends && program.statement(parent).kind == StmtKind::FunctionDef).then_some(parent)
     }
 
-    /// Whether a statement only binds names, without any effect, and no other statement binds them.
-    fn is_quiet(&self, program: &Program, gone: &BTreeSet<StmtId>, id: StmtId) -> bool {
+    /// Whether a statement only binds names or an attribute, without any effect, and no other statement binds them.
+    fn is_quiet(&self, program: &Program, kinds: &Kinds<'_>, gone: &BTreeSet<StmtId>, id: StmtId) -> bool {
         let scope = self.names.scope_of(id);
         let (target, value) = match program.node(id) {
             Some(Stmt::Assign(node)) if node.targets.len() == 1 => (&node.targets[0], &*node.value),
             Some(Stmt::AnnAssign(node)) => match &node.value {
                 Some(value) => (&*node.target, &**value),
-                None => return false,
+                None => return kinds.class_of(id).is_some_and(|class| self.refuses_fields(kinds, class)),
             },
+            Some(Stmt::Import(_) | Stmt::ImportFrom(_) | Stmt::FunctionDef(_) | Stmt::ClassDef(_)) => {
+                return self.defines_quietly(program, scope, id)
+                    && self.names.facts(id).binds.iter().all(|name| self.is_unbound(program, gone, scope, name));
+            }
             _ => return false,
         };
         let is_apart = match target {
@@ -71,15 +142,40 @@ impl Certain {
         if self.ran.calls.iter().any(|(caller, _)| *caller == id) || !self.is_pure(scope, value) {
             return false;
         }
-        let module = self.names.module(program.statement(id).file);
-        sure::names_in(target).iter().all(|name| {
-            let Some(home) = self.names.home_of_use(scope, name) else { return false };
-            let is_only = |scope: usize| {
-                let all = self.names.scopes[scope].bound.get(name).into_iter().flatten();
-                all.copied().all(|binder| gone.contains(&binder))
-            };
-            !is_builtin(name) && is_only(home) && is_only(module)
-        })
+        sure::names_in(target).iter().all(|name| self.is_unbound(program, gone, scope, name))
+    }
+
+    /// Whether a definition or an import does nothing but bind its names.
+    fn defines_quietly(&self, program: &Program, scope: usize, id: StmtId) -> bool {
+        let file = program.statement(id).file;
+        match program.node(id) {
+            Some(Stmt::FunctionDef(def)) => {
+                let pure = |one: &Expr| self.is_pure(scope, one);
+                let is_plain = self.names.scopes[scope].kind != ScopeKind::Class && def.decorator_list.is_empty();
+                is_plain && def.parameters.iter_non_variadic_params().all(|one| one.default().is_none_or(pure))
+            }
+            Some(Stmt::ClassDef(class)) => {
+                let quiet = |child: &super::super::Statement| match program.node(child.id) {
+                    Some(Stmt::FunctionDef(def)) => def.decorator_list.is_empty(),
+                    Some(Stmt::Pass(_)) => true,
+                    Some(Stmt::Assign(node)) => self.is_pure(scope, &node.value),
+                    _ => false,
+                };
+                class.decorator_list.is_empty() && class.arguments.is_none() && program.children(id).all(quiet)
+            }
+            Some(Stmt::Import(import)) => {
+                import.names.iter().all(|alias| modules::find(program, file, 0, &alias.name).is_none())
+            }
+            Some(Stmt::ImportFrom(import)) => import.level == 0 && modules::source_of(program, file, import).is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether every call of a data class gives it more than it has fields left.
+    fn refuses_fields(&self, kinds: &Kinds<'_>, class: StmtId) -> bool {
+        let checks = Checks { kinds, ran: &|_| false, is_dynamic: self.is_dynamic, has_open_options: true };
+        let calls = kinds.calls_of(class).filter(|calls| !calls.is_empty());
+        calls.is_some_and(|calls| calls.into_iter().all(|one| checks.gives_too_much(class, one.call)))
     }
 
     /// Whether evaluating an expression changes nothing.
@@ -126,10 +222,11 @@ impl Certain {
             return false;
         }
         let Some(calls) = kinds.calls_of(def).filter(|calls| !calls.is_empty()) else { return false };
+        let checks = Checks { kinds, ran: &|_| false, is_dynamic: self.is_dynamic, has_open_options: true };
         calls.into_iter().all(|one| {
             let Some(node) = program.node(one.at).filter(|_| self.is_heard(program, one.at)) else { return false };
             let events = sure::events(node, &|_| false, &|_| true);
-            events.iter().any(|event| refuses(kinds, one.at, event, one.call))
+            events.iter().any(|event| refuses(&checks, one.at, event, one.call))
         })
     }
 
@@ -141,7 +238,8 @@ impl Certain {
 }
 
 /// Whether an event takes the value of a call, at once, in a way that `None` does not stand.
-fn refuses(kinds: &Kinds<'_>, statement: StmtId, event: &Event<'_>, call: &ast::ExprCall) -> bool {
+fn refuses(checks: &Checks<'_, '_>, statement: StmtId, event: &Event<'_>, call: &ast::ExprCall) -> bool {
+    let kinds = checks.kinds;
     let is_it = |part: &Expr| part.as_call_expr().is_some_and(|part| std::ptr::eq(part, call));
     let calls = |part: &Expr| {
         let mut found = false;
@@ -156,7 +254,9 @@ fn refuses(kinds: &Kinds<'_>, statement: StmtId, event: &Event<'_>, call: &ast::
         (Act::Value, Expr::UnaryOp(node)) => is_it(&node.operand) && node.op != ast::UnaryOp::Not,
         (Act::Value, Expr::BinOp(node)) => {
             let is_plain = !matches!(node.op, ast::Operator::BitOr | ast::Operator::Mod);
-            is_plain && (is_it(&node.right) || is_it(&node.left) && !calls(&node.right))
+            let at = At { statement, hidden: &event.hidden };
+            let takes = |other: &Expr| checks.is_plain(at, other) && !calls(other);
+            is_plain && (is_it(&node.right) && takes(&node.left) || is_it(&node.left) && takes(&node.right))
         }
         (Act::Value, Expr::Call(outer)) => {
             let [first] = &*outer.arguments.args else { return false };
@@ -166,4 +266,10 @@ fn refuses(kinds: &Kinds<'_>, statement: StmtId, event: &Event<'_>, call: &ast::
         }
         _ => false,
     }
+}
+
+/// The outermost of what is gone.
+fn heads(program: &Program, gone: &BTreeSet<StmtId>) -> Vec<StmtId> {
+    let is_inside = |id: &StmtId| program.ancestors(*id).any(|up| gone.contains(&up));
+    gone.iter().copied().filter(|id| !is_inside(id)).collect()
 }

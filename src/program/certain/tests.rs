@@ -30,7 +30,21 @@ fn loses_of(text: &str, gone: &[u32], argv: &[&str], of: Of, windows: &dyn Fn(u3
     let crash = [stack("# outer"), stack("# stack"), stack("crash(")].into_iter().flatten().collect();
     let crash: Vec<StmtId> = crash;
     let called = |pair: &[StmtId]| Some((pair[0], program.enclosing_function(pair[1])?));
-    let calls = crash.windows(2).filter_map(called).collect();
+    let mut calls: Vec<(StmtId, StmtId)> = crash.windows(2).filter_map(called).collect();
+    for def in all.iter().filter(|one| one.kind == StmtKind::FunctionDef) {
+        let name = name_of(&program, def.id).unwrap();
+        let class = def.parent.and_then(|class| match program.node(class) {
+            Some(Stmt::ClassDef(class)) => Some(class.name.as_str()),
+            _ => None,
+        });
+        let calls_it = |text: &str| {
+            let made = name == "__init__" && class.is_some_and(|class| text.contains(&format!("{class}(")));
+            let taken = name == "__getitem__" && text.starts_with("for ");
+            made || taken || text.contains(&format!("{name}(")) || text.contains(&format!(".{name}"))
+        };
+        let callers = all.iter().filter(|one| one.id != def.id && calls_it(line(on(one))));
+        calls.extend(callers.map(|one| (one.id, def.id)));
+    }
     let argv = argv.iter().map(|one| (*one).to_owned()).collect();
     let ran: BTreeSet<StmtId> = before;
     let windows = ran.iter().map(|id| (*id, windows(on(program.statement(*id))))).filter(|(_, all)| !all.is_empty());
@@ -168,7 +182,7 @@ fn a_function_without_its_return_gives_none() {
     assert!(loses(&text("y = f()\nprint(y.seed)"), &[3]));
     assert!(loses(&text("def g(v):\n    for i in v:\n        pass\ng(f())"), &[3]));
     assert!(!loses(&text("def g(v):\n    for i in v:\n        pass\ng(f())\nh(g)"), &[3]));
-    assert!(loses(&text("y = [f()[:2] for i in q]"), &[3]));
+    assert!(loses_in(&text("y = [f()[:2] for i in q]"), &[3]));
     assert!(!loses(&text("y = [f()[:2] for i in q]\nf()"), &[3]));
     let text = "def f(c):\n    if c:\n        return 1\n    return 2\ny = f(0) + 1\ncrash(y)\n";
     assert!(!loses(text, &[4]));
@@ -342,4 +356,57 @@ fn a_name_that_a_wider_scope_binds_as_well_is_still_there() {
     assert!(!loses("x = 2\ndef f():\n    x = 1\n    y = x\n    crash(y)\nf()  # stack\n", &[3]));
     assert!(!loses("def f():\n    x = 1\n    y = x\n    crash(y)\nx = 2\nf()  # stack\n", &[2]));
     assert!(!loses("def f():\n    if c:\n        return 1\n    y = x\n    crash()\nx = 1\nf()  # stack\n", &[6]));
+}
+
+#[test]
+fn what_others_may_bind_call_or_accept_proves_nothing() {
+    let name = "N = 10\nprint(N)\ncrash(N)\n";
+    assert!(loses(name, &[1]));
+    for first in [
+        "import a\na.N = 5",
+        "setattr(a, key, 5)",
+        "vars().update(m)",
+        "g = globals\ng()['N'] = 5",
+        "run = exec\nrun(code)",
+    ] {
+        let text = format!("{first}\n{name}");
+        let line = u32::try_from(first.lines().count()).unwrap() + 1;
+        assert!(!loses(&text, &[line]) && !loses_in(&text, &[line]), "{first}");
+    }
+    let options = OPTIONS.replace("    return parser", "    parser.set_defaults(seed=5)\n    return parser");
+    assert!(!loses_with(&options, &[6], &["x"]));
+    let add = "def f():\n    return 3\nm = M()\nm = m + f()\ncrash(m)\n";
+    assert!(!loses(add, &[2]) && !loses_in(add, &[2]));
+    let patched =
+        "import torch\ndef f():\n    return 3\ntorch.as_tensor = checked\nm = torch.as_tensor(f())\ncrash(m)\n";
+    assert!(!loses(patched, &[3]) && !loses_in(patched, &[3]));
+    assert!(loses(&patched.replace("torch.as_tensor = checked\n", ""), &[3]));
+    let set = "class A:\n    def __init__(self):\n        self.t = 3\n        setattr(self, key, 4)\na = A()\nn = a.t\ncrash(n)\n";
+    assert!(!loses(set, &[3]) && !loses_in(set, &[3]));
+    let timer = "import threading\nN = 3\ndef f():\n    print(N)\nthreading.Timer(1, f).start()\ncrash()\n";
+    assert!(!loses(timer, &[2]) && !loses_in(timer, &[2]));
+}
+
+#[test]
+fn what_runs_under_a_condition_or_in_a_loop_is_not_sure_to_run() {
+    let call = "h = g(1)\nn = g(2)\ndef f():\n    print(n)\nif h is not None:\n    f()\ncrash()\n";
+    // What has an effect may change whether the reader runs.
+    assert!(!loses(call, &[2]) && !loses_in(call, &[2]));
+    let rounds = "q = g(1)\nn = g(2)\nfor i in q:\n    print(n)\ncrash()\n";
+    assert!(!loses(rounds, &[2]) && !loses_in(rounds, &[2]));
+    assert!(loses_in(&rounds.replace("g(2)", "2"), &[2]));
+    assert!(loses(&rounds.replace("    print(n)\ncrash()", "    print(n)\n    crash()"), &[2]));
+    let body = "def f(q):\n    for i in q:\n        n = g(2)\n        print(n)\nf(q)\ncrash()\n";
+    assert!(loses_in(body, &[3]) && !loses(body, &[3]));
+    // Not where the failure may come in between, or the block may be left.
+    let between =
+        "def f():\n    crash()\ndef h():\n    n = g(2)\n    f()  # stack\n    print(n)  # later\nh()\nh()  # outer\n";
+    assert!(!loses_in(between, &[4]));
+    assert!(loses_in(&between.replace("g(2)", "2"), &[4]));
+    assert!(!loses_in(
+        &body.replace("        print(n)", "        if i:\n            continue\n        print(n)"),
+        &[3]
+    ));
+    let last = "def f():\n    try:\n        n = g()\n        print(n)\n    finally:\n        crash()\nf()\n";
+    assert!(!loses(last, &[3]) && !loses_in(last, &[3]));
 }
