@@ -3,6 +3,10 @@
 //! Invariant: a record is on disk before anyone acts on it; a line cut short by a kill is dropped when the file is read.
 //! It judges nothing.
 
+mod hold;
+
+pub use hold::Hold;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -98,6 +102,14 @@ pub enum LedgerError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// Another run has it.
+    #[error("another run works in `{}`: {}", folder(path).display(), named(*process))]
+    Busy {
+        /// Which.
+        path: PathBuf,
+        /// The process of that run, where it could be seen.
+        process: Option<u32>,
+    },
     /// It was written for another case.
     #[error("ledger `{path}` belongs to another case or version; use `--force` to start anew")]
     Foreign {
@@ -124,11 +136,21 @@ pub enum LedgerError {
     },
 }
 
-/// The ledger of one run, open for appending.
+/// The bundle folder of a ledger.
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+fn named(process: Option<u32>) -> String {
+    process.map_or_else(|| "a process that is not seen from here".to_owned(), |number| format!("process {number}"))
+}
+
+/// The ledger of one run, open for appending; no other run writes into it.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
     file: File,
+    _hold: Hold,
     records: Vec<Record>,
     known: BTreeMap<(CandidateId, String), Verdict>,
     resumed: usize,
@@ -138,11 +160,14 @@ impl Ledger {
     /// Starts a new ledger.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be made, or another run has it.
     pub fn create(path: &Path, case: &str) -> Result<Self, LedgerError> {
         let fail = |source| LedgerError::File { path: path.to_owned(), source };
-        let file = File::create(path).map_err(fail)?;
-        let mut ledger = Self { path: path.to_owned(), file, records: Vec::new(), known: BTreeMap::new(), resumed: 0 };
+        // What stands there may be another run's: it goes only under the lock.
+        let (file, hold) = hold::open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
+        file.set_len(0).map_err(fail)?;
+        let mut ledger =
+            Self { path: path.to_owned(), file, _hold: hold, records: Vec::new(), known: BTreeMap::new(), resumed: 0 };
         ledger.append(Record::Case {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -154,21 +179,22 @@ impl Ledger {
     /// Opens the ledger of an earlier run and goes on behind its last whole line.
     ///
     /// # Errors
-    /// When it cannot be read or belongs to another case.
+    /// When it cannot be read, belongs to another case, or another run has it.
     pub fn resume(path: &Path, case: &str) -> Result<Self, LedgerError> {
         let fail = |source| LedgerError::File { path: path.to_owned(), source };
+        let (mut file, hold) = hold::open(path, OpenOptions::new().write(true))?;
         let (records, whole) = read(path).map_err(fail)?;
         let fits = matches!(records.first(), Some(Record::Case { schema, version, case: written })
             if *schema == SCHEMA && version == env!("CARGO_PKG_VERSION") && written == case);
         if !fits {
             return Err(LedgerError::Foreign { path: path.to_owned() });
         }
-        let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
         file.set_len(whole).map_err(fail)?;
         file.seek(SeekFrom::End(0)).map_err(fail)?;
         let mut ledger = Self {
             path: path.to_owned(),
             file,
+            _hold: hold,
             resumed: records.iter().filter(|record| matches!(record, Record::Trial(_))).count(),
             records: Vec::new(),
             known: BTreeMap::new(),
@@ -348,6 +374,23 @@ mod tests {
         assert!(read_all(&path).unwrap_err().to_string().contains("is broken: line 2"));
         std::fs::write(&path, whole.replacen("\"schema\":1", "\"schema\":7", 1)).unwrap();
         assert!(matches!(read_all(&path), Err(LedgerError::Schema { found: 7, .. })));
+    }
+
+    #[test]
+    fn a_ledger_is_one_run_s_until_that_run_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.jsonl");
+        let mut first = Ledger::create(&path, "case").unwrap();
+        first.append(trial(1, Verdict::Same)).unwrap();
+        let own = std::process::id();
+        for second in [Ledger::create(&path, "case"), Ledger::resume(&path, "case")] {
+            assert!(matches!(second, Err(LedgerError::Busy { process: Some(found), .. }) if found == own));
+        }
+        conclude(&path, &trial(2, Verdict::Same)).unwrap();
+        drop(read(&path).unwrap());
+        assert!(matches!(Hold::take(&path), Err(LedgerError::Busy { .. })), "reading or concluding it gave it up");
+        drop(first);
+        assert_eq!(Ledger::resume(&path, "case").unwrap().resumed(), 2);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod passes;
 pub mod plan;
 pub mod process;
 pub mod program;
+pub mod scratch;
 pub mod search;
 pub mod signature;
 pub mod trial;

@@ -11,6 +11,7 @@ use walkdir::WalkDir;
 /// Module to rank: a module imports only from lower ranks and from its own folder.
 const RANKS: &[(&str, u32)] = &[
     ("process", 0),
+    ("scratch", 0),
     ("yaml", 0),
     ("program", 0),
     ("harness", 0),

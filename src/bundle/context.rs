@@ -22,7 +22,7 @@ fn value(contents: &Contents<'_>) -> Value {
         "python": { "version": ground.python.version },
         "torch": ground.python.torch.as_ref().map(|torch| json!({ "version": torch.version, "cuda": torch.cuda })),
         "device": words::device(ground.device),
-        "confirmed_on": words::confirmed_on(ground.device),
+        "confirmed_on": contents.confirmed.any().then(|| words::ran_on(ground.device)),
         "pins": {
             "launch_blocking": found.pins.launch_blocking, "seed": found.pins.seed,
             "num_workers": found.pins.num_workers, "mode": found.mode, "not_used": found.hidden,

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::rebuild::Material;
 use super::summary::{Counted, Summary};
-use super::{versions, words};
+use super::{Outcome, versions, words};
 use crate::signature::{Catalog, Family};
 use crate::trial::Device;
 
@@ -160,11 +160,11 @@ impl Page {
             self.gap();
         }
         if summary.device == Device::Emulated {
-            let place = words::confirmed_on(summary.device);
-            self.line(&format!("> **Confirmed on {place}.** Run the program on a GPU before you post this."));
+            let shown = words::shown_on(summary.device, summary.is_confirmed());
+            self.line(&format!("> **{shown}.** Run the program on a GPU before you post this."));
             self.gap();
         }
-        if let Some(doubt) = words::doubt(summary.outcome, &summary.untried) {
+        if let Some(doubt) = words::doubt(summary) {
             self.line(&format!("> **{doubt}.**"));
             if !summary.untried.is_empty() {
                 self.line(">\n> Not tried:\n>");
@@ -206,7 +206,11 @@ impl Page {
                 self.fence("python", text);
             }
             _ => {
-                self.line("No single file keeps the failure: attach the folder `source/`; `run.sh` runs it.");
+                let why = match material.summary.outcome {
+                    Outcome::Interrupted => "The run ended before a single file was confirmed",
+                    _ => "No single file keeps the failure",
+                };
+                self.line(&format!("{why}: attach the folder `source/`; `run.sh` runs it."));
                 self.gap();
             }
         }
@@ -220,7 +224,7 @@ impl Page {
             return;
         }
         let Counted { hits, runs } = material.summary.confirmed;
-        let place = words::confirmed_on(material.summary.device);
+        let place = words::ran_on(material.summary.device);
         self.line(&format!("The reduced program, `{path}`:"));
         self.gap();
         self.fence("python", text);
@@ -237,16 +241,22 @@ impl Page {
             Some(one) => ("the program", one.confirmed),
             None => ("the program in `source/`", summary.confirmed),
         };
-        let place = words::confirmed_on(summary.device);
+        let place = words::ran_on(summary.device);
         let runs = match counted.runs {
             0 => "not confirmed by runs in fresh interpreters".to_owned(),
             runs => format!("{} of {runs} runs of {what} in fresh interpreters, on {place}", counted.hits),
         };
         self.line(&format!("{heading} ({runs}):"));
         self.gap();
-        self.fence("", &printed(&summary.printed, material.files()));
+        if summary.printed.is_empty() {
+            self.line("What it printed was not kept.");
+            self.gap();
+        } else {
+            self.fence("", &printed(&summary.printed, material.files()));
+        }
         let kernel = summary.signature.function.as_deref();
         if let (Some(kernel), true) = (kernel, summary.repro.is_some())
+            && !summary.printed.is_empty()
             && !summary.printed.contains(kernel)
         {
             let kernel = code(kernel);
@@ -285,12 +295,12 @@ impl Page {
         items.extend(setting.hidden.iter().map(|hidden| format!("not used: {}", escaped(hidden))));
         let eager = summary.notes.iter().filter(|note| note.kind.ends_with("_is_eager"));
         items.extend(eager.map(|note| escaped(note.text.as_deref().unwrap_or(&note.kind))));
-        let place = words::confirmed_on(summary.device);
+        let place = words::ran_on(summary.device);
         let counted = summary.confirmed;
-        items.push(format!(
-            "`source/`: {} of {} cold runs failed in the same way, on {place}",
-            counted.hits, counted.runs
-        ));
+        items.push(match counted.runs {
+            0 => "`source/`: not confirmed by cold runs".to_owned(),
+            runs => format!("`source/`: {} of {runs} cold runs failed in the same way, on {place}", counted.hits),
+        });
         if let Some(one) = &summary.repro {
             let counted = one.confirmed;
             items.push(format!(

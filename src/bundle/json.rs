@@ -17,7 +17,7 @@ pub(super) fn report(material: &Material) -> Value {
         "outcome": summary.outcome,
         "signature": summary.signature,
         "device": words::device(summary.device),
-        "confirmed_on": words::confirmed_on(summary.device),
+        "confirmed_on": summary.is_confirmed().then(|| words::ran_on(summary.device)),
         "likely_user_error": words::is_users_own(&summary.signature),
         "setting": {
             "mode": setting.mode, "launch_blocking": setting.launch_blocking, "seed": setting.seed,

@@ -67,6 +67,13 @@ pub struct Confirmed {
     pub repro: Option<ConfirmedRepro>,
 }
 
+impl Confirmed {
+    /// Whether a cold run of what the bundle holds has shown the failure.
+    fn any(&self) -> bool {
+        self.hits > 0 || self.repro.is_some()
+    }
+}
+
 /// A single-file program that keeps the failure.
 #[derive(Clone, Debug)]
 pub struct ConfirmedRepro {
@@ -226,10 +233,10 @@ fn run_script(contents: &Contents<'_>) -> String {
     let Ground { case, invocation, .. } = contents.ground;
     let mut lines = vec![
         "#!/bin/sh".to_owned(),
-        "# Runs the reduced program as it was typed, with the environment in which it was confirmed.".to_owned(),
+        "# Runs the reduced program as it was typed, with the environment in which it was run.".to_owned(),
     ];
     if contents.ground.device == Device::Emulated {
-        lines.push(format!("# Confirmed on {}.", words::confirmed_on(Device::Emulated)));
+        lines.push(format!("# {}.", words::shown_on(Device::Emulated, contents.confirmed.hits > 0)));
     }
     lines.push(format!("cd \"$(dirname \"$0\")/source/{}\" || exit 1", invocation.workdir));
     for (key, value) in case.setting.env.iter().chain(&invocation.env) {

@@ -223,7 +223,7 @@ pub fn header(found: &Found, ground: &Ground) -> String {
     let mut lines = vec![format!("# reduced by machine from a larger program: {}", found.signature)];
     lines.push(format!("# Python {}, torch {torch}", ground.python.version));
     if ground.device == Device::Emulated {
-        lines.push(format!("# confirmed on {}", words::confirmed_on(ground.device)));
+        lines.push(format!("# confirmed on {}", words::ran_on(ground.device)));
         lines.push("# run: python repro.py on a GPU, or: reduce replay . --device emulated".to_owned());
     } else {
         lines.push("# run: python repro.py".to_owned());

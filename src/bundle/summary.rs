@@ -139,6 +139,11 @@ pub(super) struct Other {
 }
 
 impl Summary {
+    /// Whether a cold run of what the bundle holds has shown the failure.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed.hits > 0 || self.repro.is_some()
+    }
+
     /// Gathers it at the end of a run; `files` are the original's, clean.
     pub(super) fn of(contents: &Contents<'_>, files: BTreeMap<String, String>) -> Self {
         let Contents { found, reducer, confirmed, oracle, ground, .. } = contents;

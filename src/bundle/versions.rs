@@ -49,10 +49,7 @@ pub(super) fn of_pytorch(summary: &Summary) -> Vec<String> {
             line("cuDNN version", facts.system("cudnn").map(python));
         }
         Device::Emulated => {
-            line(
-                "GPU models and configuration",
-                Some(format!("none: it ran on {}", words::confirmed_on(summary.device))),
-            );
+            line("GPU models and configuration", Some(format!("none: it ran on {}", words::ran_on(summary.device))));
         }
     }
     line("Is XNNPACK available", facts.system("xnnpack").map(python));
@@ -79,7 +76,7 @@ pub(super) fn of_transformers(summary: &Summary) -> Vec<String> {
     };
     let gpu = match summary.device {
         Device::Cuda => facts.gpus().unwrap_or_else(|| "a GPU".to_owned()),
-        Device::Emulated => format!("none: it ran on {}", words::confirmed_on(summary.device)),
+        Device::Emulated => format!("none: it ran on {}", words::ran_on(summary.device)),
     };
     vec![
         format!("- `transformers` version: {}", version("transformers")),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: each sentence repeats a fact of the evidence or of the catalogue; a guess is called one.
 
-use super::{Contents, Outcome};
+use super::{Contents, Outcome, Summary};
 use crate::case::Program as CaseProgram;
 use crate::evidence::{Found, Ground};
 use crate::explain::{self, Origin};
@@ -79,8 +79,8 @@ pub(super) fn device(device: Device) -> &'static str {
     }
 }
 
-/// Where it was confirmed, in words: what every file of the bundle says where it was not a GPU.
-pub(super) fn confirmed_on(device: Device) -> &'static str {
+/// Where the program was run, in words: what every file of the bundle says where it was not a GPU.
+pub(super) fn ran_on(device: Device) -> &'static str {
     match device {
         Device::Cuda => "a GPU",
         Device::Emulated => "an emulated CUDA device only, not on a GPU",
@@ -97,14 +97,26 @@ pub(super) fn is_users_own(signature: &Signature) -> bool {
         && !["pytorch_internal", "offset_overflow"].contains(&signature.class.as_str())
 }
 
+/// The same with what was seen there: `Confirmed on`, or only `Seen on` where no cold run was made of what is shown.
+pub(super) fn shown_on(device: Device, confirmed: bool) -> String {
+    format!("{} on {}", if confirmed { "Confirmed" } else { "Seen" }, ran_on(device))
+}
+
 /// What speaks against relying on the result, if anything.
-pub(super) fn doubt(outcome: Outcome, untried: &[String]) -> Option<&'static str> {
+pub(super) fn doubt(summary: &Summary) -> Option<&'static str> {
+    let Summary { outcome, untried, .. } = summary;
     match outcome {
         Outcome::Reduced => None,
         Outcome::Limit if !untried.is_empty() => {
             Some("One run takes too long for a search: the program is as it was given")
         }
         Outcome::Limit => Some("A limit ended the run: the result is confirmed, but may not be minimal"),
+        Outcome::Interrupted if summary.confirmed.runs > 0 => {
+            Some("The run was interrupted: the result is confirmed by few cold runs, and may not be minimal")
+        }
+        Outcome::Interrupted if summary.repro.is_some() => {
+            Some("The run was interrupted: `source/` was not confirmed by cold runs, and it may not be minimal")
+        }
         Outcome::Interrupted => Some("The run was interrupted: the result was not confirmed, and may not be minimal"),
         Outcome::Unconfirmed => {
             Some("Not every run in a fresh interpreter showed the failure: do not rely on this result")

@@ -15,6 +15,7 @@ use super::ground::GroundError;
 use crate::case::{Case, Invocation, Spy};
 use crate::environment::{self, Interpreter, Surroundings};
 use crate::harness;
+use crate::scratch::Scratch;
 use crate::trial::{
     Device, Event, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Request, TrialEnd, TrialId, Variation,
 };
@@ -43,7 +44,7 @@ pub(super) fn follow(
     sandbox: bool,
 ) -> Result<Invocation, GroundError> {
     let failed = |error: std::io::Error| GroundError::Spy(error.to_string());
-    let folder = tempfile::Builder::new().prefix("reduce-follow-").tempdir().map_err(failed)?;
+    let folder = Scratch::new().map_err(failed)?;
     let root = folder.path().canonicalize().map_err(failed)?;
     let (recorders, scratch) = (root.join("spy"), root.join("trials"));
     fs::create_dir_all(&scratch).map_err(failed)?;

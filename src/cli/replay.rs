@@ -14,7 +14,7 @@ use crate::case::{self, Device};
 use crate::environment::Machine;
 use crate::evidence::Ground;
 use crate::exit::ExitCode;
-use crate::job::{self, JobError};
+use crate::job::{self, JobError, PlainEnd};
 use crate::signature::Match;
 
 /// Runs `repro.py` of a bundle, or `source/` where there is none, once and in a fresh interpreter.
@@ -44,8 +44,8 @@ pub(super) fn run(args: &ReplayArgs) -> ExitCode {
             ("still fails the same way", seen.signature.to_string(), ExitCode::Success)
         }
         Ok(seen) => ("another failure", seen.signature.to_string(), ExitCode::OtherFailure),
-        Err(JobError::NotReproduced { seen, clean: true }) => ("no failure any more", seen, ExitCode::Fixed),
-        Err(JobError::NotReproduced { seen, clean: false }) => ("another failure", seen, ExitCode::OtherFailure),
+        Err(JobError::NotReproduced { seen, end: PlainEnd::Clean }) => ("no failure any more", seen, ExitCode::Fixed),
+        Err(JobError::NotReproduced { seen, .. }) => ("another failure", seen, ExitCode::OtherFailure),
         Err(error) => return fail(&error.to_string(), &error.hints(), code_of(&error)),
     };
     match (style(&args.output), code) {

@@ -278,8 +278,11 @@ pub(super) fn code_of(error: &JobError) -> ExitCode {
         JobError::Axis(AxisError::Environment(_)) | JobError::EndBroken { .. } => ExitCode::CannotRun,
         JobError::TooRare { .. } => ExitCode::TooRare,
         JobError::OtherFailure { .. } => ExitCode::OtherFailure,
-        JobError::Occupied { .. } | JobError::NotABundle { .. } | JobError::Changed { .. } => ExitCode::Usage,
-        JobError::Ledger(LedgerError::Foreign { .. }) => ExitCode::Usage,
+        JobError::Occupied { .. }
+        | JobError::NoFolder { .. }
+        | JobError::NotABundle { .. }
+        | JobError::Changed { .. }
+        | JobError::Ledger(LedgerError::Foreign { .. } | LedgerError::Busy { .. }) => ExitCode::Usage,
         JobError::Pool(PoolError::NoSandbox { .. } | PoolError::NotReady { .. } | PoolError::Process(_))
         | JobError::NotEmulated { .. } => ExitCode::CannotRun,
         JobError::Oracle(OracleError::Stopped(stop)) | JobError::Early { stop } => match stop {

@@ -25,6 +25,9 @@ pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
             }
         }
         Some(repro) => print(&format!("    repro.py: {} lines", repro.lines().count())),
+        None if bundle.outcome == Outcome::Interrupted => {
+            print("    no single file was confirmed before the end; see source/ and run.sh")
+        }
         None if untried.is_empty() => print("    no single file keeps the failure; see source/ and run.sh"),
         None => {}
     }
@@ -53,10 +56,16 @@ pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
     ));
     let device = report.pointer("/device").and_then(Value::as_str).unwrap_or_default();
     let device = if device == "emulated" { ", on the emulated device only" } else { "" };
+    let counted = |path: &str| {
+        let (hits, runs) = (number(&format!("{path}/hits")), number(&format!("{path}/runs")));
+        if runs == 0 { "not by cold runs".to_owned() } else { format!("{hits} of {runs} cold runs{device}") }
+    };
+    if bundle.outcome == Outcome::Interrupted && bundle.repro.is_some() {
+        print(&format!("repro.py:  {}", counted("/repro/confirmed")));
+    }
     print(&format!(
-        "confirmed: {} of {} cold runs{device}; certificate: {}",
-        number("/confirmed/hits"),
-        number("/confirmed/runs"),
+        "confirmed: {}; certificate: {}",
+        counted("/confirmed"),
         report.pointer("/certificate").and_then(Value::as_str).unwrap_or("none"),
     ));
     for other in report.pointer("/other").and_then(Value::as_array).into_iter().flatten() {

@@ -16,6 +16,7 @@ use super::judge::{Answer, Next, Reason, Verdict, next};
 use crate::case::Device as Wanted;
 use crate::environment::Python;
 use crate::harness;
+use crate::scratch::Scratch;
 use crate::signature::Catalog;
 use crate::trial::{
     Device, Event, MOST_OUTPUT, Mode, Observe, Outcome, Pool, PoolError, PoolSpec, ProgramSpec, Request, TrialEnd,
@@ -98,10 +99,7 @@ pub fn run(
     options: &Options,
     told: &mut dyn FnMut(usize, &Done),
 ) -> Result<Vec<Option<Done>>, CorpusError> {
-    let scratch = tempfile::Builder::new()
-        .prefix("reduce-")
-        .tempdir()
-        .map_err(|source| CorpusError::File { path: std::env::temp_dir(), source })?;
+    let scratch = Scratch::new().map_err(|source| CorpusError::File { path: std::env::temp_dir(), source })?;
     let harness = harness::install(&scratch.path().join("harness"))?;
     let catalog = harness.join("catalog.json");
     fs::write(&catalog, Catalog::embedded().json())

@@ -51,6 +51,7 @@ pub(super) fn run(
     let mut confirmed = tally(&seen);
     confirmed.repro = match again(session, found, target, first)? {
         Some(repro) => Some(repro),
+        None if session.is_interrupted() => None,
         None => confirm_joined(session, found, target, reducer, &out)?,
     };
     Ok(confirmed)
@@ -71,20 +72,41 @@ pub(super) fn loose(target: &Target) -> Target {
     Target { chain: Vec::new(), offence: None, sample_counts: false, ..target.clone() }
 }
 
-/// The runs that the first repro still lacks; nothing where not all of them fail in the right way.
+/// The runs that the first repro still lacks; nothing where not all of them fail in the right way. After Ctrl-C those that
+/// came to an end count.
 pub(super) fn again(
     session: &mut Session<'_>,
     found: &Found,
     target: &Target,
     first: Option<First>,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
-    let Some(First { repro, how }) = first else { return Ok(None) };
+    let Some(first) = first else { return Ok(None) };
+    let First { repro, .. } = &first;
     let header = repro::header(found, &session.ground);
-    let pool = alone(session, &repro, &header)?;
-    let missing = RUNS - 1;
-    let (hits, log) = plain_runs(session, pool, found, &loose(target), &repro, missing)?;
-    let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
-    Ok((hits == missing).then_some(ConfirmedRepro { repro, how, runs: all, hits: all, log }))
+    let pool = alone(session, repro, &header)?;
+    let plain = plain_runs(session, pool, found, &loose(target), repro, RUNS - 1)?;
+    if session.is_interrupted() {
+        return Ok(so_far(session, first));
+    }
+    let First { repro, how, .. } = first;
+    let all = number(RUNS);
+    Ok((plain.hits == RUNS - 1).then_some(ConfirmedRepro { repro, how, runs: all, hits: all, log: plain.log }))
+}
+
+/// The first repro with the cold runs that the ledger has of it; nothing where one of them did not fail in the right way.
+pub(super) fn so_far(session: &Session<'_>, first: First) -> Option<ConfirmedRepro> {
+    let First { repro, how, log } = first;
+    let candidate = Candidate::new(repro.tree());
+    let trials = session.oracle.ledger().trials();
+    let trials = trials.filter(|trial| trial.mode == Mode::Exec && trial.candidate == candidate.id);
+    let answers: Vec<&Verdict> = trials.map(|trial| &trial.verdict).filter(|verdict| verdict.is_answer()).collect();
+    let runs = number(answers.len());
+    let held = runs > 0 && answers.iter().all(|verdict| **verdict == Verdict::Same);
+    held.then_some(ConfirmedRepro { repro, how, runs, hits: runs, log })
+}
+
+fn number(runs: usize) -> u32 {
+    u32::try_from(runs).unwrap_or(u32::MAX)
 }
 
 /// Tries the forms of a single-file program, the most readable first; the first that fails in the right way is it.
@@ -103,20 +125,28 @@ fn confirm_joined(
         let folder = laid_out(session, &repro, &header, &out.join("source"))?;
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
         let how = "the reduced program, its files joined into one";
-        if plain_runs(session, pool, found, &loose, &repro, 1)?.0 != 1 {
+        if plain_runs(session, pool, found, &loose, &repro, 1)?.hits != 1 {
             continue;
         }
         let pool = session.cold_pool(folder.path(), ".", repro_spec())?;
-        let (hits, log) = plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
+        let Plain { hits, log } = plain_runs(session, pool, found, &loose, &repro, RUNS - 1)?;
         if hits == RUNS - 1 {
-            let all = u32::try_from(RUNS).unwrap_or(u32::MAX);
+            let all = number(RUNS);
             return Ok(Some(ConfirmedRepro { repro, how, runs: all, hits: all, log }));
         }
     }
     Ok(None)
 }
 
-/// Runs a single-file program without any pin, counts the runs that fail in the right way, and gives what the last printed.
+/// Runs of a single-file program without any pin.
+struct Plain {
+    /// Those that failed in the right way.
+    hits: usize,
+    /// What the last of these printed.
+    log: String,
+}
+
+/// Runs a single-file program without any pin.
 fn plain_runs(
     session: &mut Session<'_>,
     pool: Pool,
@@ -124,14 +154,15 @@ fn plain_runs(
     target: &Target,
     repro: &Repro,
     runs: usize,
-) -> Result<(usize, String), JobError> {
+) -> Result<Plain, JobError> {
     let cold =
         Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout, observe: Observe::default() };
     let candidate = Candidate::new(repro.tree());
     let seen = cold_runs(session, pool, &cold, &candidate, repro.size(), target, runs)?;
     let mut hits = seen.iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome));
     let count = hits.clone().count();
-    Ok((count, hits.next_back().map(|(outcome, _)| outcome.stderr.clone()).unwrap_or_default()))
+    let log = hits.next_back().map(|(outcome, _)| outcome.stderr.clone()).unwrap_or_default();
+    Ok(Plain { hits: count, log })
 }
 
 /// A server over a folder of its own that holds a program without data files; the folder goes with the session.

@@ -12,6 +12,23 @@ use crate::oracle::{OracleError, Stop};
 use crate::program::{ParseError, SourceError};
 use crate::trial::PoolError;
 
+/// How a run ended that showed no device-side failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainEnd {
+    /// Without any error.
+    Clean,
+    /// With an error of Python's own, or an exit status.
+    Error,
+    /// It was ended for its time.
+    Time,
+    /// It was ended for what it printed.
+    Output,
+    /// It was ended for its memory.
+    Memory,
+    /// By a signal.
+    Signal,
+}
+
 /// Why a job ends without a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
@@ -20,8 +37,8 @@ pub enum JobError {
     NotReproduced {
         /// What was seen instead.
         seen: String,
-        /// Whether it came to its end without any error.
-        clean: bool,
+        /// How that run ended.
+        end: PlainEnd,
     },
     /// It fails now and then.
     #[error("the failure comes and goes: {hits} of {runs} runs show it ({signature})")]
@@ -85,6 +102,14 @@ pub enum JobError {
         /// Which.
         out: PathBuf,
     },
+    /// The bundle folder cannot be made or written into.
+    #[error("cannot write a bundle into `{out}`: {source}")]
+    NoFolder {
+        /// Which.
+        out: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The folder to be replaced is none of ours.
     #[error("`{out}` is not a bundle of this program and is not replaced")]
     NotABundle {
@@ -122,18 +147,30 @@ pub enum JobError {
     Bundle(#[from] BundleError),
 }
 
+impl PlainEnd {
+    fn hints(self) -> &'static [&'static str] {
+        match self {
+            Self::Clean => &[
+                "run the command by hand and compare; `reduce check` shows each step",
+                "a failure that needs a certain seed: set `seed:` in crash.yaml",
+            ],
+            Self::Error => &["run the command by hand: an error of Python's own must be mended first"],
+            Self::Time => &[
+                "a program that takes longer: raise `timeout:` in crash.yaml, or `--timeout`",
+                "a program that never ends: run the command by hand and see what it waits for",
+            ],
+            Self::Output => &["print less, such as one line an epoch, or write it into a file"],
+            Self::Memory => &["raise `limits: {memory: ...}` in crash.yaml, or make the program smaller"],
+            Self::Signal => &["run the command by hand and see what ends it"],
+        }
+    }
+}
+
 impl JobError {
     /// What to do about it, one line each.
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::NotReproduced { clean: false, .. } => vec![
-                "run the command by hand: an error of Python's own must be mended first".into(),
-                "a program that takes longer: set `timeout:` in crash.yaml".into(),
-            ],
-            Self::NotReproduced { .. } => vec![
-                "run the command by hand and compare; `reduce check` shows each step".into(),
-                "a failure that needs a certain seed: set `seed:` in crash.yaml".into(),
-            ],
+            Self::NotReproduced { end, .. } => end.hints().iter().map(|hint| (*hint).to_owned()).collect(),
             Self::TooRare { .. } => vec![
                 "pin what varies: `seed:`, `num_workers: 0`, `launch_blocking: true`, or an `env:` of the program"
                     .into(),
@@ -151,11 +188,14 @@ impl JobError {
             Self::Early { stop: Stop::Runs } => {
                 vec!["raise `--limit-runs`, or `limits: {runs: ...}` in crash.yaml; understanding the failure takes 3 runs".into()]
             }
+            Self::Ledger(LedgerError::Busy { .. }) => {
+                vec!["wait until it has ended or end it, or `--out DIR` goes elsewhere".into()]
+            }
             Self::Changed { .. } => vec!["`--force` starts anew, `--out DIR` goes elsewhere".into()],
             Self::Occupied { .. } => {
                 vec!["`--resume` goes on from its ledger, `--force` replaces it, `--out DIR` goes elsewhere".into()]
             }
-            Self::NotABundle { .. } => vec!["choose another folder with `--out DIR`".into()],
+            Self::NotABundle { .. } | Self::NoFolder { .. } => vec!["choose another folder with `--out DIR`".into()],
             _ => Vec::new(),
         }
     }

@@ -18,6 +18,8 @@ use crate::verdict::{Target, Verdict};
 pub(super) struct First {
     pub(super) repro: Repro,
     pub(super) how: &'static str,
+    /// Standard error of that run; nothing where an earlier run of the job made it.
+    pub(super) log: String,
 }
 
 /// Phase of these runs in the ledger and the report.
@@ -54,24 +56,30 @@ pub(super) fn find(session: &mut Session<'_>, found: &Found, target: &Target) ->
 fn holds(session: &mut Session<'_>, found: &Found, target: &Target, form: Form) -> Result<Option<First>, JobError> {
     // What is confirmed is what the user gets: without secrets.
     let text = session.secrets.clone().clean("repro.py", &form.text);
-    let first = First { repro: Repro::alone(text), how: form.how };
-    let held = runs_so(session, found, target, &first.repro)?;
-    if held {
-        show(session, found, &first)?;
-    }
-    Ok(held.then_some(first))
+    let repro = Repro::alone(text);
+    let Some(log) = runs_so(session, found, target, &repro)? else { return Ok(None) };
+    let first = First { repro, how: form.how, log };
+    show(session, found, &first)?;
+    Ok(Some(first))
 }
 
-fn runs_so(session: &mut Session<'_>, found: &Found, target: &Target, repro: &Repro) -> Result<bool, JobError> {
+/// What the run printed, where it failed in the right way.
+fn runs_so(
+    session: &mut Session<'_>,
+    found: &Found,
+    target: &Target,
+    repro: &Repro,
+) -> Result<Option<String>, JobError> {
     let candidate = Candidate::new(repro.tree());
     let cold =
         Cold { phase: PHASE, name: "repro", pins: Pins::NONE, timeout: found.timeout, observe: Observe::default() };
     if let Some(known) = session.oracle.ledger().known(&candidate.id, &cold.setting()) {
-        return Ok(*known == Verdict::Same);
+        return Ok((*known == Verdict::Same).then(String::new));
     }
     let pool = confirm::alone(session, repro, &repro::header(found, &session.ground))?;
     let seen = cold_runs(session, pool, &cold, &candidate, repro.size(), target, 1)?;
-    Ok(seen.iter().any(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome)))
+    let mut hits = seen.into_iter().filter(|(outcome, verdict)| *verdict == Verdict::Same && fails_plainly(outcome));
+    Ok(hits.next().map(|(outcome, _)| outcome.stderr))
 }
 
 /// Tells the user, and puts the program where it will lie in the end.

@@ -14,7 +14,7 @@ mod session;
 mod target;
 mod twin;
 
-pub use error::JobError;
+pub use error::{JobError, PlainEnd};
 pub use explain::explain;
 pub use preflight::{describe, tail};
 pub use twin::{Failing, Sought, twin};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use crate::bundle::secrets::Private;
 use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome, repro};
 use crate::evidence::{Found, Ground};
-use crate::ledger::{Ledger, LedgerError, Record};
+use crate::ledger::{Hold, Ledger, LedgerError, Record};
 use crate::oracle::{Setting, Stop};
 use crate::plan::Plan;
 use crate::search::drive::{self, Turn};
@@ -350,11 +350,17 @@ fn finish(
     let out = session.options.out.clone();
     session.clean_source(&out)?;
     let confirmed = match stopped {
-        Some(Stop::Interrupted) => Confirmed::default(),
+        Some(Stop::Interrupted) => {
+            let repro = first.and_then(|first| confirm::so_far(session, first));
+            Confirmed { repro, ..Confirmed::default() }
+        }
         _ => confirm::run(session, found, target, reducer, first)?,
     };
+    // Ctrl-C during the cold runs, all of which hit so far, speaks against nothing.
+    let interrupted = session.is_interrupted() && confirmed.hits == confirmed.runs;
     let outcome = match (stopped, confirmed.runs > 0 && confirmed.hits == confirmed.runs) {
         (Some(Stop::Interrupted), _) => BundleOutcome::Interrupted,
+        _ if interrupted => BundleOutcome::Interrupted,
         (_, false) => BundleOutcome::Unconfirmed,
         (Some(_), true) => BundleOutcome::Limit,
         (None, true) => BundleOutcome::Reduced,
@@ -378,7 +384,6 @@ fn open_ledger(ground: &Ground, options: &Options) -> Result<Ledger, JobError> {
     let out = &options.out;
     let path = out.join("ledger.jsonl");
     let case = identity(ground, options);
-    let fail = |source| JobError::File { path: out.clone(), source };
     let occupied = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
     match options.existing {
         Existing::Resume if path.is_file() => return Ok(Ledger::resume(&path, &case)?),
@@ -388,12 +393,32 @@ fn open_ledger(ground: &Ground, options: &Options) -> Result<Ledger, JobError> {
             if !path.is_file() {
                 return Err(JobError::NotABundle { out: out.clone() });
             }
-            fs::remove_dir_all(out).map_err(fail)?;
+            return replace(out, || new_ledger(out, &case));
         }
         _ => {}
     }
+    new_ledger(out, &case)
+}
+
+/// Takes away an earlier bundle, unless a run works in it, and begins the next one in its place.
+fn replace<T>(out: &Path, begin: impl FnOnce() -> Result<T, JobError>) -> Result<T, JobError> {
+    // Held until the next one is: no third run may come between.
+    let _held = Hold::take(&out.join("ledger.jsonl"))?;
+    fs::remove_dir_all(out).map_err(|source| JobError::NoFolder { out: out.to_owned(), source })?;
+    begin()
+}
+
+/// Makes the bundle folder where it is not there, and begins its ledger.
+fn new_ledger(out: &Path, case: &str) -> Result<Ledger, JobError> {
+    let fail = |source| JobError::NoFolder { out: out.to_owned(), source };
+    if out.is_file() {
+        return Err(fail(std::io::Error::other("it is a file, and a bundle is a folder")));
+    }
     fs::create_dir_all(out).map_err(fail)?;
-    Ok(Ledger::create(&path, &case)?)
+    Ledger::create(&out.join("ledger.jsonl"), case).map_err(|error| match error {
+        LedgerError::File { source, .. } => fail(source),
+        other => other.into(),
+    })
 }
 
 /// What must be equal for a ledger to be gone on with: the command, its settings, and the program's text.

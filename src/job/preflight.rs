@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::JobError;
 use super::session::Session;
+use super::{JobError, PlainEnd};
 use crate::evidence::Found;
 use crate::oracle::Setting;
 use crate::signature::Match;
@@ -36,7 +36,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<Found, JobError> {
         session.look(&session.setting("as given", Mode::Exec, Pins::NONE, session.first_timeout()), INVENTORY)?;
     let mut seen = verdict::seen(&first);
     if first.end == TrialEnd::TimedOut {
-        return Err(JobError::NotReproduced { seen: session.timed_out(&first), clean: false });
+        return Err(JobError::NotReproduced { seen: session.timed_out(&first), end: PlainEnd::Time });
     }
     if seen.is_none() {
         refuse_python_errors(&first)?;
@@ -269,7 +269,7 @@ fn repeat(session: &mut Session<'_>, first: &Outcome, pins: Pins, timeout: Durat
         Some(seen) => Err(JobError::TooRare { hits, runs: runs + 2, signature: seen.signature.to_string() }),
         None => Err(JobError::NotReproduced {
             seen: format!("{} ({} runs)", describe(first), runs + 2),
-            clean: is_clean(first),
+            end: plain_end(first),
         }),
     }
 }
@@ -322,7 +322,7 @@ fn refuse_python_errors(outcome: &Outcome) -> Result<(), JobError> {
     if let Some(syntax) = &exception.syntax {
         return Err(JobError::NotReproduced {
             seen: format!("{}:{}: {}", syntax.file, syntax.line, syntax.message),
-            clean: false,
+            end: PlainEnd::Error,
         });
     }
     Err(not_reproduced(outcome))
@@ -330,12 +330,19 @@ fn refuse_python_errors(outcome: &Outcome) -> Result<(), JobError> {
 
 /// The error for a run that showed no device-side failure.
 pub(super) fn not_reproduced(outcome: &Outcome) -> JobError {
-    JobError::NotReproduced { seen: describe(outcome), clean: is_clean(outcome) }
+    JobError::NotReproduced { seen: describe(outcome), end: plain_end(outcome) }
 }
 
-fn is_clean(outcome: &Outcome) -> bool {
+pub(super) fn plain_end(outcome: &Outcome) -> PlainEnd {
     let exception = outcome.report.as_ref().is_some_and(|report| report.exception.is_some());
-    outcome.end == TrialEnd::Exited(0) && !exception
+    match outcome.end {
+        TrialEnd::Exited(0) if !exception => PlainEnd::Clean,
+        TrialEnd::Exited(_) => PlainEnd::Error,
+        TrialEnd::TimedOut => PlainEnd::Time,
+        TrialEnd::OutputLimit => PlainEnd::Output,
+        TrialEnd::MemoryLimit | TrialEnd::Signaled(9) => PlainEnd::Memory,
+        TrialEnd::Signaled(_) | TrialEnd::Dropped | TrialEnd::Lost => PlainEnd::Signal,
+    }
 }
 
 /// How a run ended, in one line for people.

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::bundle::secrets::Secrets;
@@ -15,6 +16,7 @@ use crate::harness;
 use crate::ledger::Ledger;
 use crate::oracle::{Bounds, Look, Oracle, Question, Setting};
 use crate::program::{Program, SourceTree};
+use crate::scratch::Scratch;
 use crate::signature::{self, Catalog, Evidence, Match, Signature};
 use crate::trial::{Device, Mode, Observe, Outcome, Pins, Pool, PoolSpec, ProgramSpec, Report, Variation, Watch};
 use crate::verdict::Seen;
@@ -41,7 +43,7 @@ pub(super) struct Session<'a> {
     pub(super) original: Arc<Program>,
     pub(super) begun: Instant,
     pub(super) observer: Observer<'a>,
-    pub(super) scratch: tempfile::TempDir,
+    pub(super) scratch: Scratch,
     pub(super) harness: PathBuf,
     pub(super) secrets: Secrets,
     time_limit: Duration,
@@ -59,10 +61,7 @@ impl<'a> Session<'a> {
         begun: Instant,
         observer: Observer<'a>,
     ) -> Result<Self, JobError> {
-        let scratch = tempfile::Builder::new()
-            .prefix("reduce-")
-            .tempdir()
-            .map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
+        let scratch = Scratch::new().map_err(|source| JobError::File { path: std::env::temp_dir(), source })?;
         let harness = harness::install(&scratch.path().join("harness")).map_err(JobError::Harness)?;
         let catalog = harness.join("catalog.json");
         std::fs::write(&catalog, Catalog::embedded().json())
@@ -310,6 +309,11 @@ impl<'a> Session<'a> {
             }
         }
         names
+    }
+
+    /// Whether Ctrl-C was pressed.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.options.interrupted.load(Ordering::Relaxed)
     }
 
     /// Trials at once.

@@ -190,6 +190,34 @@ fn a_program_that_hangs_or_prints_without_end_is_ended() {
 }
 
 #[test]
+fn the_hint_is_for_what_ended_the_run() {
+    let gigabyte = "for _ in range(1024):\n    print('x' * 1048576)\n";
+    let wrong = "an error of Python's own";
+    let ends: [(&str, &str, &str, &str); 3] = [
+        ("while True:\n    pass\n", "timeout: 2s", "hint: a program that takes longer: raise `timeout:`", wrong),
+        (gigabyte, "", "hint: print less", wrong),
+        ("label = missing\n", "", wrong, "timeout"),
+    ];
+    for (program, more, says, never) in ends {
+        let output = Project::program(program, more).job(&[]);
+        expect(&output, 3, &[says]);
+        assert!(!text(&output).contains(never), "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_bundle_folder_that_cannot_be_made_is_wrong_usage() {
+    let project = Project::program(&failing(""), "");
+    for (out, why) in [("/proc/x", "/proc/x"), ("x.py", "it is a file"), ("x.py/y", "x.py/y")] {
+        for words in [&["crash.yaml"][..], &["bisect", "launches", "crash.yaml"], &["crash.yaml", "--force"]] {
+            let output = project.run(&[words, &["--device", "emulated", "--out", out]].concat());
+            expect(&output, 2, &["cannot write a bundle into", why, "hint: choose another folder with `--out DIR`"]);
+        }
+    }
+    assert_eq!(project.read("x.py"), failing(""));
+}
+
+#[test]
 fn another_failure_than_expected_shows_both() {
     let project = Project::program(&failing(""), "expect: {assertion: \"srcIndex < srcSelectDimSize\"}");
     expect(&project.job(&[]), 6, &["srcIndex < srcSelectDimSize", "t >= 0 && t < n_classes"]);
@@ -469,6 +497,121 @@ fn a_limit_of_runs_ends_with_the_best_and_resume_goes_on() {
     let fresh = project.path("fresh.reduced");
     let output = project.job(&["--resume", "--out", fresh.to_str().unwrap()]);
     expect(&output, 0, &["starting anew", "certificate: full"]);
+}
+
+/// A run in the background, once its ledger says this much.
+struct Running(std::process::Child);
+
+impl Running {
+    fn until(project: &Project, says: &str) -> Self {
+        let mut command = project.reduce(&["crash.yaml", "--device", "emulated", "-j", "1"]);
+        let piped = std::process::Stdio::piped;
+        let mut child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+        let ledger = project.out().join("ledger.jsonl");
+        while !fs::read_to_string(&ledger).unwrap_or_default().contains(says) {
+            assert!(child.try_wait().unwrap().is_none(), "ended before `{says}`");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self(child)
+    }
+
+    fn end(self, signal: Signal) -> Output {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
+        self.0.wait_with_output().unwrap()
+    }
+}
+
+#[test]
+fn a_bundle_belongs_to_one_run_until_that_run_is_gone() {
+    let project = Project::program(&slow(), "");
+    let first = Running::until(&project, "\"record\":\"evidence\"");
+    let process = format!("process {}", first.0.id());
+    for flag in ["--force", "--resume"] {
+        expect(&project.job(&[flag]), 2, &["another run works in", "crash.reduced", &process, "hint: wait"]);
+    }
+    assert!(project.path("crash.reduced/source/x.py").exists(), "the first run's files were touched");
+    assert!(!first.end(Signal::SIGKILL).status.success());
+    let output = project.job(&["--resume", "--limit-runs", "6"]);
+    expect(&output, 5, &["going on from the ledger"]);
+    let files: Vec<_> = fs::read_dir(project.out()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!files.iter().any(|name| name.to_string_lossy().contains("lock")), "{files:?}");
+}
+
+#[test]
+fn no_run_leaves_a_temporary_folder_and_the_next_removes_that_of_a_killed_one() {
+    let project = Project::program(&failing("label = 3"), "");
+    let place = project.path("tmp");
+    fs::create_dir(&place).unwrap();
+    let left = || -> Vec<_> {
+        let entries = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        entries.collect()
+    };
+    let run_there = |words: &[&str], code: i32| {
+        let output = run(project.reduce(&[words, &["--device", "emulated"]].concat()).env("TMPDIR", &place));
+        expect(&output, code, &[]);
+        assert_eq!(left(), Vec::<String>::new(), "after exit {code}");
+    };
+    run_there(&["nowhere.yaml"], 2);
+    run_there(&["crash.yaml"], 3);
+    project.write("x.py", failing("").as_bytes());
+    run_there(&["crash.yaml"], 0);
+    run_there(&["crash.yaml"], 2);
+    run_there(&["replay", "crash.reduced"], 0);
+
+    let mut killed = project.reduce(&["check", "crash.yaml", "--device", "emulated"]);
+    let mut killed = killed.env("TMPDIR", &place).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while !left().iter().any(|name| name.starts_with("reduce-run-")) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    thread::sleep(Duration::from_millis(500));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    let of_runs = || left().iter().any(|name| name.starts_with("reduce-run-"));
+    assert!(of_runs(), "a kill leaves nothing: this test sees nothing");
+    expect(&run(project.reduce(&["replay", "crash.reduced"]).env("TMPDIR", &place)), 0, &[]);
+    assert!(!of_runs(), "{:?}", left());
+}
+
+#[test]
+fn ctrl_c_after_the_first_repro_keeps_it_and_calls_nothing_else_confirmed() {
+    let project = Project::program(&slow(), "");
+    // Before it: there is none, and nothing is confirmed.
+    let output = Running::until(&project, "\"record\":\"evidence\"").end(Signal::SIGINT);
+    expect(&output, 130, &["no single file was confirmed before the end", "confirmed: not by cold runs"]);
+    let markdown = project.read("crash.reduced/REPORT.md");
+    assert!(markdown.contains("Seen on an emulated CUDA device only"), "{markdown}");
+    for file in ["REPORT.md", "report.html", "run.sh"] {
+        let text = project.read(&format!("crash.reduced/{file}"));
+        assert!(!text.contains("Confirmed on") && !text.contains("0 of 0"), "{file}: {text}");
+    }
+    assert_eq!(report(&project.out())["confirmed_on"], serde_json::Value::Null);
+    assert!(!project.path("crash.reduced/repro.py").exists());
+
+    fs::remove_dir_all(project.out()).unwrap();
+    let output = Running::until(&project, "\"phase\":\"slice\"").end(Signal::SIGINT);
+    expect(&output, 130, &["repro.py:  1 of 1 cold runs, on the emulated device only", "confirmed: not by cold runs"]);
+    assert!(!text(&output).contains("no single file"), "{}", text(&output));
+    assert!(project.read("crash.reduced/repro.py").contains("cross_entropy("));
+    let seen = report(&project.out());
+    assert_eq!(seen["repro"]["confirmed"], serde_json::json!({ "runs": 1, "hits": 1 }));
+    assert_eq!(seen["confirmed"]["runs"], 0);
+    let markdown = project.read("crash.reduced/REPORT.md");
+    assert!(markdown.contains("1 of 1 runs of the program in fresh interpreters"), "{markdown}");
+    assert!(markdown.contains("`source/` was not confirmed by cold runs"), "{markdown}");
+    assert!(markdown.contains("`source/`: not confirmed by cold runs"), "{markdown}");
+
+    // Gone on with and interrupted again: the ledger knows the run, its output is gone.
+    let mut resumed = project.reduce(&["crash.yaml", "--device", "emulated", "--resume"]);
+    let resumed = resumed.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let trials = || fs::read_to_string(project.path("crash.reduced/ledger.jsonl")).unwrap().matches("slice").count();
+    let before = trials();
+    while trials() == before {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let output = Running(resumed).end(Signal::SIGINT);
+    expect(&output, 130, &["repro.py:  1 of 1 cold runs"]);
+    assert!(project.read("crash.reduced/REPORT.md").contains("What it printed was not kept"));
 }
 
 #[test]

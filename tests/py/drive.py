@@ -132,6 +132,8 @@ class Server:
         self.watchdog.cancel()
         self.process.stdin.close()
         code = self.process.wait(20)
+        for scratch in self.scratches.values():     # of trials that nobody waited for
+            shutil.rmtree(scratch, ignore_errors=True)
         self.process.stdout.close()
         self.log.close()
         return code

@@ -6,6 +6,7 @@ Importing this imports torch once, touches no device and runs no operator, so th
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import textwrap
@@ -101,6 +102,7 @@ def run(program, device="emulated", env=None, **names):
     for path in paths[:3]:
         with open(path, errors="replace") as handle:
             read.append(handle.read())
+    shutil.rmtree(folder, ignore_errors=True)
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
     return Run(code, read[0], read[1], json.loads(read[2] or "{}"))
 

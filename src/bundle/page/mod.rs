@@ -185,11 +185,11 @@ fn warnings(summary: &Summary) -> Vec<Warning> {
     if summary.device == Device::Emulated {
         warnings.push(Warning {
             kind: "emulated",
-            title: format!("Confirmed on {}", words::confirmed_on(summary.device)),
+            title: words::shown_on(summary.device, summary.is_confirmed()),
             text: parts("Run the program on a GPU before you rely on it."),
         });
     }
-    if let Some(doubt) = words::doubt(summary.outcome, &summary.untried) {
+    if let Some(doubt) = words::doubt(summary) {
         let text = summary.untried.iter().map(|what| words::sentence(what) + ".").collect::<Vec<_>>().join(" ");
         warnings.push(Warning { kind: "doubt", title: doubt.to_owned(), text: parts(&text) });
     }
@@ -218,7 +218,10 @@ fn figures(summary: &Summary) -> Vec<Figure> {
     });
     figures.push(Figure {
         name: "Confirmed",
-        value: format!("{} of {}", summary.confirmed.hits, summary.confirmed.runs),
+        value: match summary.confirmed.runs {
+            0 => "no".to_owned(),
+            runs => format!("{} of {runs}", summary.confirmed.hits),
+        },
         note: "cold runs of source/".to_owned(),
     });
     figures
@@ -235,7 +238,7 @@ fn settings(material: &Material) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("Command", setting.command.clone()),
         ("As given", setting.as_given.clone()),
-        ("Confirmed on", words::confirmed_on(summary.device).to_owned()),
+        ("Run on", words::ran_on(summary.device).to_owned()),
         ("Python", setting.python.clone()),
         ("PyTorch", setting.torch.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("CUDA of that build", setting.cuda.clone().unwrap_or_else(|| "none".to_owned())),

@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::start::Start;
 use super::error::JobError;
 use super::session::{Observer, Session};
-use super::{Existing, Happening, Options, identity};
+use super::{Existing, Happening, Options, identity, new_ledger, replace};
 use crate::bisect::axes::commits;
 use crate::bisect::axis::Ordered;
 use crate::bisect::drive::{Driver, Shown};
@@ -259,7 +259,6 @@ impl Work<'_> {
 fn open(ground: &Ground, options: &Options, ask: &Ask) -> Result<(Ledger, Log, Vec<Entry>), JobError> {
     let out = &options.out;
     let (ledger_path, log_path) = (out.join("ledger.jsonl"), log_path(out, ask));
-    let fail = |source| JobError::File { path: out.clone(), source };
     let case = format!(
         "{}-{:?}-{:?}-{:?}-{:?}-{:?}-{:?}",
         identity(ground, options),
@@ -279,22 +278,22 @@ fn open(ground: &Ground, options: &Options, ask: &Ask) -> Result<(Ledger, Log, V
             return Err(JobError::NotABundle { out: out.clone() });
         }
         Existing::Resume if logged => {
-            fs::create_dir_all(out).map_err(fail)?;
+            let resumed = if ours { Some(Ledger::resume(&ledger_path, &case)?) } else { None };
             let (log, entries) = Log::resume(&log_path)?;
-            let ledger = if ours { Ledger::resume(&ledger_path, &case)? } else { Ledger::create(&ledger_path, &case)? };
+            let ledger = resumed.map_or_else(|| new_ledger(out, &case), Ok)?;
             return Ok((ledger, log, entries));
         }
         Existing::Resume if occupied => return Err(JobError::NotABundle { out: out.clone() }),
-        Existing::Replace if occupied => fs::remove_dir_all(out).map_err(fail)?,
         _ => {}
     }
-    fs::create_dir_all(out).map_err(fail)?;
     let heading = format!(
         "reduce bisect {}: one answer a line, `fails`, `passes` or `skip`, and what was run\n\
          edit it and go on from it with `--resume`",
         ask.axis.name()
     );
-    Ok((Ledger::create(&ledger_path, &case)?, Log::create(&log_path, &heading)?, Vec::new()))
+    let begin = || new_ledger(out, &case);
+    let ledger = if occupied { replace(out, begin)? } else { begin()? };
+    Ok((ledger, Log::create(&log_path, &heading)?, Vec::new()))
 }
 
 /// The ending that a conclusion is.

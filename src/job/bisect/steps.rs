@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::super::{PlainEnd, preflight};
 use super::start::{self, Start, Ways};
 use super::{Answered, Ending, JobError, Known, Work, ending};
 use crate::bisect::axes::steps::{self, Counted, History};
@@ -97,8 +98,9 @@ fn count_steps(work: &mut Work<'_>, start: &Start) -> Result<(Outcome, Counted),
         }
         last = Some(outcome);
     }
-    let seen = last.map_or_else(String::new, |outcome| super::super::preflight::describe(&outcome));
-    Err(JobError::NotReproduced { seen: format!("{seen} (with its steps counted)"), clean: false })
+    let seen = last.as_ref().map_or_else(String::new, preflight::describe);
+    let end = last.as_ref().map_or(PlainEnd::Error, preflight::plain_end);
+    Err(JobError::NotReproduced { seen: format!("{seen} (with its steps counted)"), end })
 }
 
 /// Whether the failing step alone fails.
