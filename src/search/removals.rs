@@ -70,7 +70,10 @@ impl StatementRemovals {
             let sets = !names.set_by(one.id).is_empty() && !is_called && !is_block;
             // A statement that sets nothing is not idle for that.
             let speakers = if sets { index(names.speakers_of(program, one.id)) } else { vec![one.id.index()] };
-            let leads = leads.contains(&one.id);
+            // A field of a class may be filled by its place.
+            let is_field = one.kind == StmtKind::AnnAssign
+                && one.parent.is_some_and(|up| program.statement(up).kind == StmtKind::ClassDef);
+            let leads = leads.contains(&one.id) || is_field;
             let speakers = if leads { vec![one.id.index()] } else { speakers };
             (names.is_change(program, one.id) && !leads, speakers)
         });

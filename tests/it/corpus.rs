@@ -20,7 +20,7 @@ const MOST_BEFORE_REPRO: u64 = 3;
 /// Most of the search's time in which no trial may run.
 const MOST_IDLE: f64 = 0.05;
 /// Less than a few ticks of the engine's clock is not idleness: whole searches take two seconds.
-const LEAST_IDLE: f64 = 0.25;
+const LEAST_IDLE: f64 = 0.2;
 /// Cases that are short enough to be run many times.
 const SHORT: [&str; 3] = ["label_range", "slippery", "swallowed"];
 

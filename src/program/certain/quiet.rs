@@ -10,6 +10,7 @@ use super::super::python::{Expr, Stmt, ast};
 use super::super::{Program, StmtId, StmtKind, modules};
 use super::checks::Checks;
 use super::kinds::{At, Kind, Kinds};
+use super::left::terminal;
 use super::names::{is_builtin, set_from_outside, sure_loads};
 use super::sooner::behind;
 use super::sure::{self, Act, Event};
@@ -44,7 +45,10 @@ impl Certain {
     /// Whether what is gone stands in one block, and what follows it there reads a name that nothing binds any more, before
     /// the failure may come.
     pub(super) fn misses_straight(&self, program: &Program, gone: &BTreeSet<StmtId>) -> bool {
-        let heads = heads(program, gone);
+        // What has no effect is noticed by a read of its name, which fails as well.
+        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
+        let is_quiet = |id: &StmtId| self.ran.has(*id) && self.is_quiet(program, &kinds, gone, *id);
+        let heads: Vec<StmtId> = heads(program, gone).into_iter().filter(|id| !is_quiet(id)).collect();
         let Some(&first) = heads.first() else { return false };
         let own = program.statement(first);
         let beside = |id: &StmtId| {
@@ -159,9 +163,14 @@ impl Certain {
                     Some(Stmt::FunctionDef(def)) => def.decorator_list.is_empty(),
                     Some(Stmt::Pass(_)) => true,
                     Some(Stmt::Assign(node)) => self.is_pure(scope, &node.value),
+                    Some(Stmt::AnnAssign(node)) => node.value.iter().all(|value| self.is_pure(scope, value)),
                     _ => false,
                 };
-                class.decorator_list.is_empty() && class.arguments.is_none() && program.children(id).all(quiet)
+                let is_data = |one: &ast::Decorator| {
+                    let plain = matches!(&one.expression, Expr::Name(_) | Expr::Attribute(_));
+                    plain && terminal(&one.expression) == Some("dataclass")
+                };
+                class.decorator_list.iter().all(is_data) && class.arguments.is_none() && program.children(id).all(quiet)
             }
             Some(Stmt::Import(import)) => {
                 import.names.iter().all(|alias| modules::find(program, file, 0, &alias.name).is_none())
@@ -188,7 +197,9 @@ impl Certain {
             }
             Expr::Attribute(method) => {
                 let is_torch = method.value.as_name_expr().is_some_and(|base| base.id.as_str() == "torch");
-                is_torch && method.attr.as_str() == "device"
+                // Generators have a state of their own.
+                let makes = ["RandomState", "default_rng", "Random", "Generator"].contains(&method.attr.as_str());
+                is_torch && method.attr.as_str() == "device" || makes && pure(&method.value)
             }
             _ => false,
         };
@@ -268,8 +279,9 @@ fn refuses(checks: &Checks<'_, '_>, statement: StmtId, event: &Event<'_>, call: 
     }
 }
 
-/// The outermost of what is gone.
+/// The outermost of what is gone, less what does nothing.
 fn heads(program: &Program, gone: &BTreeSet<StmtId>) -> Vec<StmtId> {
     let is_inside = |id: &StmtId| program.ancestors(*id).any(|up| gone.contains(&up));
-    gone.iter().copied().filter(|id| !is_inside(id)).collect()
+    let is_idle = |id: &StmtId| program.statement(*id).kind == StmtKind::Pass;
+    gone.iter().copied().filter(|id| !is_inside(id) && !is_idle(id)).collect()
 }
