@@ -15,6 +15,8 @@ use crate::support::{Copy, new_python, old_python, report, result, root, run, sn
 
 /// Most trials of a case, preflight, first repro and confirmation included.
 const MOST_RUNS: u64 = 80;
+/// Guesses that came to nothing depend on the moment: this many may come on top.
+const MOST_WASTED: u64 = 5;
 /// Most trials between preflight and the first repro.
 const MOST_BEFORE_REPRO: u64 = 3;
 /// Most of the search's time in which no trial may run.
@@ -115,7 +117,9 @@ fn holds(name: &str, out: &Path, report: &Value) -> Vec<String> {
     check((runs, hits) == (3, 3), format!("{hits} of {runs} cold runs"));
     check(said("/certificate").as_deref() == Some("full"), format!("certificate {:?}", said("/certificate")));
     let total = number(report, "/runs/total");
-    check(total <= MOST_RUNS, format!("{total} runs, more than {MOST_RUNS}"));
+    let wasted = number(report, "/runs/wasted");
+    check(total - wasted <= MOST_RUNS, format!("{total} runs, more than {MOST_RUNS}"));
+    check(wasted <= MOST_WASTED, format!("{wasted} guesses came to nothing"));
     let seconds = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_default();
     let idle = seconds("/seconds/idle") / seconds("/seconds/search").max(0.001);
     // With one worker the engine's own work stands between two trials: only a run with a choice of workers is held to it.
