@@ -82,6 +82,8 @@ pub struct Certain {
     leads_blindly: bool,
     is_caught: bool,
     is_dynamic: bool,
+    /// Attributes that are set on something else than a method's own object: they may be names of a module.
+    outside: BTreeSet<String>,
     /// Reading an item changes nothing.
     reads_items: bool,
     has_open_options: bool,
@@ -107,8 +109,9 @@ impl Certain {
             }
         };
         let is_dynamic = has_words(program, library::DYNAMIC) || is_odd(program);
+        let outside = names::set_from_outside(program, &names);
         let part = |all: BTreeSet<StmtId>| Part {
-            reads: SureReads::of(program, &names, &all, &stack, is_dynamic),
+            reads: SureReads::of(program, &names, &all, &stack, &|name| is_dynamic || outside.contains(name)),
             all,
             trusts_values: !is_dynamic,
         };
@@ -119,6 +122,7 @@ impl Certain {
             leads_blindly: ran.crash.iter().any(|id| is_method(program, *id)),
             mentions,
             is_dynamic,
+            outside,
             reads_items: !has_words(program, library::GROWING),
             has_open_options: options::is_open(program),
             trusts_reach: true,
@@ -132,8 +136,9 @@ impl Certain {
         let nothing = BTreeSet::new();
         let reached = certain.reached(program, &nothing);
         certain.trusts_reach = certain.is_reachable(program, &reached);
+        let kinds = Kinds::new(program, &certain.names, &nothing, &certain.stack.defs);
         let misreads = |part: &Part, ran: &dyn Fn(StmtId) -> bool| {
-            part.trusts_values && certain.has_fault(program, &nothing, &reached, &part.all, ran)
+            part.trusts_values && certain.has_fault(&kinds, &reached, &part.all, ran)
         };
         let misread = (misreads(&certain.sooner, &|_| false), misreads(&certain.heard, &|id| certain.ran.has(id)));
         certain.sooner.trusts_values &= !misread.0;
@@ -155,10 +160,13 @@ impl Certain {
         }
         let live = |id: StmtId| live::is_live(program, &reached, id);
         let Part { reads, all, trusts_values } = &self.sooner;
-        reads.fail_without(program, gone, &|id| all.contains(&id) && live(id))
-            || *trusts_values && self.has_fault(program, gone, &reached, all, &|_| false)
-            || self.notices(program, gone, &reached)
-            || self.misses_straight(program, gone)
+        if reads.fail_without(program, gone, &|id| all.contains(&id) && live(id)) {
+            return true;
+        }
+        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
+        *trusts_values && self.has_fault(&kinds, &reached, all, &|_| false)
+            || self.notices(&kinds, &reached)
+            || self.misses_straight(&kinds)
     }
 
     fn reached(&self, program: &Program, gone: &BTreeSet<StmtId>) -> BTreeSet<StmtId> {
@@ -174,24 +182,22 @@ impl Certain {
     /// Whether a sure statement raises.
     fn has_fault(
         &self,
-        program: &Program,
-        gone: &BTreeSet<StmtId>,
+        kinds: &Kinds<'_>,
         reached: &BTreeSet<StmtId>,
         sure: &BTreeSet<StmtId>,
         as_seen: &dyn Fn(StmtId) -> bool,
     ) -> bool {
-        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
+        let Kinds { program, gone, .. } = *kinds;
         let ran = |id: StmtId| self.ran.before.contains(&id);
-        let checks =
-            Checks { kinds: &kinds, ran: &ran, is_dynamic: self.is_dynamic, has_open_options: self.has_open_options };
+        let checks = Checks { kinds, ran: &ran, is_dynamic: self.is_dynamic, has_open_options: self.has_open_options };
         let live = |id: StmtId| !gone.contains(&id) && live::is_live(program, reached, id);
-        if !self.is_dynamic && !again::may_call(program, &kinds, &self.stack, &self.ran, &live) {
+        if !self.is_dynamic && !again::may_call(program, kinds, &self.stack, &self.ran, &live) {
             return true;
         }
         sure.iter().copied().filter(|id| live(*id)).any(|id| {
             let Some(node) = program.node(id) else { return false };
             let ends = |expression: &Expr| self.stack.ends(program, id, expression);
-            let element = |expression: &Expr| as_seen(id) && self.has_run(program, &kinds, expression);
+            let element = |expression: &Expr| as_seen(id) && self.has_run(program, kinds, expression);
             let in_length = program.enclosing_function(id).is_some_and(|def| is_named(program, def, "__len__"));
             let fault = |event: &sure::Event<'_>| match checks.fault(id, event) {
                 // Python takes a `TypeError` there for an object without a length, in some places.
@@ -199,9 +205,7 @@ impl Certain {
                 Some(Fault::Attribute) => true,
                 None if self.has_open_options || event.act != sure::Act::Value => false,
                 None => {
-                    self.parses(&kinds, id, event) && {
-                        options::is_refused(program, &kinds.left, gone, &self.ran.argv)
-                    }
+                    self.parses(kinds, id, event) && { options::is_refused(program, &kinds.left, gone, &self.ran.argv) }
                 }
             };
             checks.assigns_too_early(id)

@@ -34,9 +34,8 @@ impl SureReads {
         names: &Names,
         before: &BTreeSet<StmtId>,
         stack: &Stack,
-        is_dynamic: bool,
+        is_open: &dyn Fn(&str) -> bool,
     ) -> Self {
-        let foreign = set_from_outside(program, names);
         let mut sure = Self { entries: Vec::new(), by_binder: BTreeMap::new() };
         let mut found: BTreeMap<(usize, String), Entry> = BTreeMap::new();
         for statement in program.statements() {
@@ -51,7 +50,7 @@ impl SureReads {
                 let Some(binders) = names.scopes[home].bound.get(&name) else { continue };
                 // A name of a module may be set from outside.
                 let is_global = names.scopes[home].kind == ScopeKind::Module;
-                if is_global && (is_dynamic || foreign.contains(name.as_str())) {
+                if is_global && is_open(&name) {
                     continue;
                 }
                 let local = names.scopes[home].kind == ScopeKind::Function && home == scope;
@@ -100,18 +99,18 @@ impl SureReads {
 }
 
 /// Attributes that the text sets on something else than a method's own object.
-pub(super) fn set_from_outside<'p>(program: &'p Program, names: &Names) -> BTreeSet<&'p str> {
-    struct Stores<'p, 'n> {
+pub(super) fn set_from_outside(program: &Program, names: &Names) -> BTreeSet<String> {
+    struct Stores<'n> {
         own: Option<&'n str>,
-        found: BTreeSet<&'p str>,
+        found: BTreeSet<String>,
     }
-    impl<'p> Visitor<'p> for Stores<'p, '_> {
+    impl<'p> Visitor<'p> for Stores<'_> {
         fn visit_expr(&mut self, expression: &'p Expr) {
             if let Expr::Attribute(attribute) = expression
                 && attribute.ctx != ExprContext::Load
                 && attribute.value.as_name_expr().is_none_or(|base| Some(base.id.as_str()) != self.own)
             {
-                self.found.insert(attribute.attr.as_str());
+                self.found.insert(attribute.attr.to_string());
             }
             visitor::walk_expr(self, expression);
         }

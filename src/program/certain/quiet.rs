@@ -11,23 +11,23 @@ use super::super::{Program, StmtId, StmtKind, modules};
 use super::checks::Checks;
 use super::kinds::{At, Kind, Kinds};
 use super::left::terminal;
-use super::names::{is_builtin, set_from_outside, sure_loads};
+use super::names::{is_builtin, sure_loads};
 use super::sooner::behind;
 use super::sure::{self, Act, Event};
 use super::{Certain, Of, Part, each_part, library, live};
 
 impl Certain {
     /// Whether the run without `gone` is sure to end where it first notices.
-    pub(super) fn notices(&self, program: &Program, gone: &BTreeSet<StmtId>, reached: &BTreeSet<StmtId>) -> bool {
+    pub(super) fn notices(&self, kinds: &Kinds<'_>, reached: &BTreeSet<StmtId>) -> bool {
+        let Kinds { program, gone, .. } = *kinds;
         let mut defs = Vec::new();
-        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
         for id in heads(program, gone) {
             if !self.ran.has(id) {
                 return false;
             }
             match self.ends_function(program, gone, id) {
                 Some(def) => defs.push(def),
-                None if self.is_quiet(program, &kinds, gone, id) => {}
+                None if self.is_quiet(kinds, id) => {}
                 None => return false,
             }
         }
@@ -36,18 +36,18 @@ impl Certain {
             let live = |id: StmtId| all.contains(&id) && live::is_live(program, reached, id);
             let seen = |_: StmtId| self.ran.of == Of::This;
             return reads.fail_without(program, gone, &live)
-                || *trusts_values && self.has_fault(program, gone, reached, all, &seen);
+                || *trusts_values && self.has_fault(kinds, reached, all, &seen);
         }
         // The first of them that runs ends it.
-        !self.is_dynamic && defs.into_iter().all(|def| self.is_refused(program, &kinds, def))
+        !self.is_dynamic && defs.into_iter().all(|def| self.is_refused(program, kinds, def))
     }
 
     /// Whether what is gone stands in one block, and what follows it there reads a name that nothing binds any more, before
     /// the failure may come.
-    pub(super) fn misses_straight(&self, program: &Program, gone: &BTreeSet<StmtId>) -> bool {
+    pub(super) fn misses_straight(&self, kinds: &Kinds<'_>) -> bool {
+        let Kinds { program, gone, .. } = *kinds;
         // What has no effect is noticed by a read of its name, which fails as well.
-        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
-        let is_quiet = |id: &StmtId| self.ran.has(*id) && self.is_quiet(program, &kinds, gone, *id);
+        let is_quiet = |id: &StmtId| self.ran.has(*id) && self.is_quiet(kinds, *id);
         let heads: Vec<StmtId> = heads(program, gone).into_iter().filter(|id| !is_quiet(id)).collect();
         let Some(&first) = heads.first() else { return false };
         let own = program.statement(first);
@@ -60,7 +60,7 @@ impl Certain {
         }
         let may_fail = |id: StmtId| {
             let one = program.statement(id);
-            let blind = || self.leads_blindly && !self.is_known(program, gone, id);
+            let blind = || self.leads_blindly && !calls_by_name(kinds, id);
             self.ran.crash.iter().any(|crash| one.contains(*crash))
                 || self.mentions.names_any(program, id, &self.leads)
                 || blind()
@@ -76,7 +76,7 @@ impl Certain {
             let Some(node) = program.node(id) else { return false };
             let loads = sure_loads(program, &self.stack, id, node);
             let scope = self.names.scope_of(id);
-            let is_missed = |name: &String| bound.contains(name) && self.is_unbound(program, gone, scope, name);
+            let is_missed = |name: &String| bound.contains(name) && self.is_unbound(gone, scope, name);
             if self.heard.all.contains(&id) && loads.iter().any(is_missed) {
                 return true;
             }
@@ -85,26 +85,13 @@ impl Certain {
     }
 
     /// Whether no binding of a name is left, wherever it may be looked for.
-    fn is_unbound(&self, program: &Program, gone: &BTreeSet<StmtId>, scope: usize, name: &String) -> bool {
+    fn is_unbound(&self, gone: &BTreeSet<StmtId>, scope: usize, name: &String) -> bool {
         let Some(home) = self.names.home_of_use(scope, name) else { return false };
         let around = std::iter::successors(Some(home), |up| self.names.scopes[*up].parent);
         let mut binders = around.filter_map(|up| self.names.scopes[up].bound.get(name)).flatten();
-        let is_open = self.names.scopes[home].kind == ScopeKind::Module
-            && (self.is_dynamic || set_from_outside(program, &self.names).contains(name.as_str()));
+        let is_open =
+            self.names.scopes[home].kind == ScopeKind::Module && (self.is_dynamic || self.outside.contains(name));
         !is_open && !is_builtin(name) && binders.all(|binder| gone.contains(binder))
-    }
-
-    /// Whether a statement, with all in it, calls only what the text names.
-    fn is_known(&self, program: &Program, gone: &BTreeSet<StmtId>, id: StmtId) -> bool {
-        let own = program.statement(id);
-        let kinds = Kinds::new(program, &self.names, gone, &self.stack.defs);
-        let iterates = program.statements().iter().any(|one| own.contains(one.id) && one.kind == StmtKind::For);
-        !iterates
-            && kinds.left.calls.iter().filter(|one| own.contains(one.at)).all(|one| {
-                let at = At { statement: one.at, hidden: &one.hidden };
-                let method = one.call.func.is_attribute_expr();
-                method || matches!(kinds.of(at, &one.call.func), Kind::Library(_) | Kind::Function(_) | Kind::Class(_))
-            })
     }
 
     /// The function that a `return` is the last statement of, if it is sure that it ran.
@@ -115,8 +102,9 @@ impl Certain {
         (ends && program.statement(parent).kind == StmtKind::FunctionDef).then_some(parent)
     }
 
-    /// Whether a statement only binds names or an attribute, without any effect, and no other statement binds them.
-    fn is_quiet(&self, program: &Program, kinds: &Kinds<'_>, gone: &BTreeSet<StmtId>, id: StmtId) -> bool {
+    /// Whether a statement only binds names, without any effect, and no other statement binds them.
+    fn is_quiet(&self, kinds: &Kinds<'_>, id: StmtId) -> bool {
+        let Kinds { program, gone, .. } = *kinds;
         let scope = self.names.scope_of(id);
         let (target, value) = match program.node(id) {
             Some(Stmt::Assign(node)) if node.targets.len() == 1 => (&node.targets[0], &*node.value),
@@ -126,7 +114,7 @@ impl Certain {
             },
             Some(Stmt::Import(_) | Stmt::ImportFrom(_) | Stmt::FunctionDef(_) | Stmt::ClassDef(_)) => {
                 return self.defines_quietly(program, scope, id)
-                    && self.names.facts(id).binds.iter().all(|name| self.is_unbound(program, gone, scope, name));
+                    && self.names.facts(id).binds.iter().all(|name| self.is_unbound(gone, scope, name));
             }
             _ => return false,
         };
@@ -146,7 +134,7 @@ impl Certain {
         if self.ran.calls.iter().any(|(caller, _)| *caller == id) || !self.is_pure(scope, value) {
             return false;
         }
-        sure::names_in(target).iter().all(|name| self.is_unbound(program, gone, scope, name))
+        sure::names_in(target).iter().all(|name| self.is_unbound(gone, scope, name))
     }
 
     /// Whether a definition or an import does nothing but bind its names.
@@ -277,6 +265,18 @@ fn refuses(checks: &Checks<'_, '_>, statement: StmtId, event: &Event<'_>, call: 
         }
         _ => false,
     }
+}
+
+/// Whether a statement, with all in it, calls only what the text names.
+fn calls_by_name(kinds: &Kinds<'_>, id: StmtId) -> bool {
+    let own = kinds.program.statement(id);
+    let inside = kinds.program.statements().iter().filter(|one| own.contains(one.id));
+    !inside.into_iter().any(|one| one.kind == StmtKind::For)
+        && kinds.left.calls.iter().filter(|one| own.contains(one.at)).all(|one| {
+            let at = At { statement: one.at, hidden: &one.hidden };
+            let method = one.call.func.is_attribute_expr();
+            method || matches!(kinds.of(at, &one.call.func), Kind::Library(_) | Kind::Function(_) | Kind::Class(_))
+        })
 }
 
 /// The outermost of what is gone, less what does nothing.
