@@ -12,17 +12,13 @@ from . import report
 
 _GENERATOR = 0x20 | 0x80 | 0x200
 _CALLER_SEARCH = 400    # frames between a call and the project line that caused it, at most
-_LOG = 500000           # executions of lines that are remembered in their order, at most
-_WINDOWS = 8            # windows between executions of the failing line that are told apart, at most
 
 
 class Tracer:
     """Collects while it is started; `result` is what trace.json holds."""
 
     def __init__(self):
-        self.lines = {}     # id(code) -> (code, {line: [first, count, number]})
-        self.places = []    # number -> (file name, line)
-        self.log = []       # numbers, in the order of execution
+        self.lines = {}     # id(code) -> (code, {line: [first, count, lines seen by its last execution]})
         self.calls = {}     # (caller file name, line, callee code id) -> count
         self.generators = set()
         self.sequence = 0
@@ -59,11 +55,9 @@ class Tracer:
         seen = table.get(line)
         if seen is None:
             self.sequence += 1
-            seen = table[line] = [self.sequence, 0, len(self.places)]
-            self.places.append((code.co_filename, line))
+            seen = table[line] = [self.sequence, 0, 0]
         seen[1] += 1
-        if len(self.log) < _LOG:
-            self.log.append(seen[2])
+        seen[2] = self.sequence
 
     def called(self, code, frame):
         """One call of `code`; `frame` is its caller, and the nearest project line above counts as the cause."""
@@ -98,36 +92,19 @@ class Tracer:
 
     # --- result ------------------------------------------------------------------------------------------------------
 
-    def windows(self, failing):
-        """{file: [[line, window, first, last]...]}: when lines ran between two executions of the failing (file, line).
-
-        Window 0 ends with the first of them.  Empty where the order of all executions is not known.
-        """
-        if failing is None or len(self.log) >= _LOG:
-            return {}
-        places = [(report.relative(name), line) for name, line in self.places]
-        window, found = 0, {}
-        for order, number in enumerate(self.log, 1):
-            seen = found.setdefault((number, window), [order, order])
-            seen[1] = order
-            if places[number] == failing:
-                window += 1
-                if window == _WINDOWS:
-                    break
-        tables = {}
-        for (number, window), (first, last) in sorted(found.items()):
-            name, line = places[number]
-            tables.setdefault(name, []).append([line, window, first, last])
-        return tables
-
     def result(self, failing=None):
-        """{"executed": {file: [[line, first, count]...]}, "calls": [[file, line, file, first line, count]...], "windows"}."""
-        executed, codes = {}, {}
+        """{"executed": {file: [[line, first, count]...]}, "calls": [[file, line, file, first line, count]...], "until"}.
+
+        "until": the lines that first ran no later than this ran before `failing`, a (file, line), ran for the last time.
+        """
+        executed, codes, until = {}, {}, None
         for identity, (code, table) in list(self.lines.items()):
             name = report.relative(code.co_filename)
             codes[identity] = (name, code.co_firstlineno)
             lines = executed.setdefault(name, {})
-            for line, (first, count, _) in list(table.items()):
+            for line, (first, count, last) in list(table.items()):
+                if (name, line) == failing:
+                    until = max(until or 0, last)
                 if line:
                     seen = lines.setdefault(line, [first, 0])
                     seen[0] = min(seen[0], first)
@@ -138,7 +115,7 @@ class Tracer:
             calls[key] = calls.get(key, 0) + count
         return {"executed": {name: sorted([line] + seen for line, seen in lines.items())
                              for name, lines in sorted(executed.items())},
-                "windows": self.windows(failing),
+                "until": until,
                 "calls": [list(key) + [count] for key, count in sorted(calls.items())],
                 "seconds": round(time.monotonic() - self.begun, 6)}
 

@@ -87,14 +87,11 @@ pub struct Observed {
     pub first: BTreeMap<StmtId, u64>,
     /// How often each statement ran; empty where it is not known.
     pub counts: BTreeMap<StmtId, u64>,
-    /// Windows between two executions of the failing statement in which a statement ran; window 0 ends with the first.
-    pub windows: BTreeMap<StmtId, Vec<Window>>,
+    /// What first ran no later than this ran before the failure; `None` where it is not known.
+    pub until: Option<u64>,
     /// The program's arguments.
     pub argv: Vec<String>,
 }
-
-/// A window in which a statement ran: its number, and the order of the statement's first and last execution in it.
-pub type Window = (u32, u64, u64);
 
 /// One executed line: line, order of its first execution, count.
 pub type Line = (u32, u64, u64);
@@ -152,20 +149,10 @@ impl Observed {
         self.executed.extend(around);
     }
 
-    /// Adds the windows of a trace by lines: line, number, first, last.
-    pub fn add_windows(&mut self, program: &Program, windows: &BTreeMap<String, Vec<(u32, u32, u64, u64)>>) {
-        for (file, lines) in windows {
-            for &(line, number, first, last) in lines {
-                for id in program.statements_on(file, line) {
-                    let known = self.windows.entry(id).or_default();
-                    match known.iter_mut().find(|window| window.0 == number) {
-                        Some(window) => *window = (number, window.1.min(first), window.2.max(last)),
-                        None => known.push((number, first, last)),
-                    }
-                }
-            }
-        }
-        self.windows.values_mut().for_each(|windows| windows.sort_unstable());
+    /// The statements that ran before the failure; none where it is not known.
+    pub fn before_failure(&self) -> BTreeSet<StmtId> {
+        let ran = self.first.iter().filter(|(_, first)| self.until.is_some_and(|until| **first <= until));
+        ran.map(|(id, _)| *id).collect()
     }
 
     /// The same run in terms of what is left of the original.
@@ -194,7 +181,7 @@ impl Observed {
             crash: self.crash.iter().filter_map(|id| map(*id)).collect(),
             first: self.first.iter().filter_map(|(id, &first)| Some((map(*id)?, first))).collect(),
             counts: self.counts.iter().filter_map(|(id, &count)| Some((map(*id)?, count))).collect(),
-            windows: self.windows.iter().filter_map(|(id, windows)| Some((map(*id)?, windows.clone()))).collect(),
+            until: self.until,
             argv: self.argv.clone(),
         }
     }

@@ -30,7 +30,7 @@ mod walk;
 pub use canonical::{Naming, canonical};
 pub use certain::{Certain, Of, Ran};
 pub use encoding::Encoding;
-pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength, Window};
+pub use flow::{Graph, Line, Missing, Need, Observed, Provenance, Strength};
 pub use names::Names;
 pub use parse::{Opaque, Origin, ParseError, Program};
 pub use source::{Edit, Edits, Segment, SourceError, SourceFile, SourceTree};

@@ -422,9 +422,9 @@ impl Reducer {
         if failing.and_then(|origin| original.at_origin(&origin)).as_ref() != observed.crash.last() {
             return Ran::default();
         }
-        let windows = self.observed().windows;
+        let ran = self.observed().before_failure();
         let of = if self.traced.as_ref() == Some(&self.best.candidate.id) { Of::This } else { Of::Larger };
-        Ran { before: self.ran_before(&facts), windows, crash: facts.crash, calls: facts.calls, argv: facts.argv, of }
+        Ran { before: self.ran_before(&facts), ran, crash: facts.crash, calls: facts.calls, argv: facts.argv, of }
     }
 
     /// Statements of the best that ran, for the first time, no later than the failing one.

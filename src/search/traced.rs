@@ -17,7 +17,7 @@ pub fn observed(program: &Program, trace: &Trace, frames: &[Frame], argv: &[Stri
         .collect();
     let crash: Vec<(String, u32)> = frames.iter().map(|frame| (frame.file.clone(), frame.line)).collect();
     let mut observed = Observed::from_lines(program, &trace.executed, &calls, &crash, argv);
-    observed.add_windows(program, &trace.windows);
+    observed.until = trace.until;
     observed.crash.dedup();
     observed
 }

@@ -282,6 +282,6 @@ pub struct Trace {
     pub executed: BTreeMap<String, Vec<(u32, u64, u64)>>,
     /// Caller file, caller line, callee file, first line of the callee, count.
     pub calls: Vec<(String, u32, String, u32, u64)>,
-    /// File to `[line, window, first, last]`: when a line ran between two executions of the failing line.
-    pub windows: BTreeMap<String, Vec<(u32, u32, u64, u64)>>,
+    /// Lines whose sequence is at most this ran before the last execution of the failing line; `None` where it is not known.
+    pub until: Option<u64>,
 }

@@ -216,6 +216,22 @@ print("=>", [loss.item(), x.grad.tolist(), x.tolist(), torch.rand(2).tolist()])
             server.close()
             project.remove()
 
+    def test_the_trace_tells_what_ran_before_the_failure(self):
+        text = ("import torch\nx = torch.arange(4.)\ntry:\n    for i in range(3):\n"
+                "        x.index_select(0, torch.tensor([i * 2]))\n        if i:\n            y = i\n"
+                "finally:\n    print(x)\n")
+        project = Project({"train.py": text})
+        server = Server(project, preload=["torch"])
+        try:
+            for mode in ("fork", "exec"):
+                trace = server.trial(mode=mode, witness=True, trace=True)["trace"]
+                lines = sorted((first, line) for line, first, _ in trace["executed"]["train.py"])
+                before = [line for first, line in lines if first <= trace["until"]]
+                self.assertEqual((before, lines[-1][1]), ([1, 2, 3, 4, 5, 6, 7], 9))
+        finally:
+            server.close()
+            project.remove()
+
 
 if __name__ == "__main__":
     unittest.main()

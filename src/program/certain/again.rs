@@ -29,7 +29,7 @@ pub(super) fn may_call(
     program.statements().iter().map(|one| one.id).filter(|id| live(*id)).any(|id| {
         if stack.next.contains_key(&id) {
             !ends_with_call(program, stack, id)
-        } else if ran.before.contains(&id) || ran.windows.contains_key(&id) {
+        } else if ran.has(id) {
             calls_blindly(kinds, id)
         } else {
             !is_idle(program, id)

@@ -30,15 +30,15 @@ use self::sooner::Sooner;
 use super::names::Names;
 use super::python::visitor::{self, Visitor};
 use super::python::{Expr, Stmt};
-use super::{Arm, Program, StmtId, StmtKind, Window};
+use super::{Arm, Program, StmtId, StmtKind};
 
 /// What a run of the program showed.
 #[derive(Clone, Debug, Default)]
 pub struct Ran {
     /// The statements that ran, for the first time, no later than the failing one.
     pub before: BTreeSet<StmtId>,
-    /// The windows between two executions of the failing statement in which a statement ran.
-    pub windows: BTreeMap<StmtId, Vec<Window>>,
+    /// The statements that ran before the failure.
+    pub ran: BTreeSet<StmtId>,
     /// The statements on the stack at the failure, outermost first; the last one failed.
     pub crash: Vec<StmtId>,
     /// Who called whom: the calling statement and the function.
@@ -62,7 +62,12 @@ pub enum Of {
 impl Ran {
     /// Whether a statement ran before the failure.
     fn has(&self, id: StmtId) -> bool {
-        self.before.contains(&id) || self.windows.contains_key(&id)
+        self.before.contains(&id) || self.ran.contains(&id)
+    }
+
+    /// All of them.
+    fn all(&self) -> impl Iterator<Item = StmtId> {
+        self.before.union(&self.ran).copied()
     }
 }
 
@@ -103,10 +108,7 @@ impl Certain {
         let sooner = if is_caught { BTreeSet::new() } else { Sooner::of(program, &names, &ran) };
         let heard = match ran.of {
             Of::Larger => sooner.clone(),
-            Of::This => {
-                let all = ran.before.iter().chain(ran.windows.keys()).copied();
-                all.filter(|id| !is_caught && raises_on(program, *id)).collect()
-            }
+            Of::This => ran.all().filter(|id| !is_caught && raises_on(program, *id)).collect(),
         };
         let is_dynamic = has_words(program, library::DYNAMIC) || is_odd(program);
         let outside = names::set_from_outside(program, &names);
@@ -329,17 +331,20 @@ fn is_named(program: &Program, def: StmtId, name: &str) -> bool {
 
 /// Whether a statement before this one, in the same block, may leave the function or the round of a loop.
 fn is_behind_exit(program: &Program, id: StmtId) -> bool {
-    let (own, function) = (program.statement(id), program.enclosing_function(id));
-    let leaves = |one: &super::Statement| {
-        let exits = [StmtKind::Return, StmtKind::Raise, StmtKind::Break, StmtKind::Continue];
-        exits.contains(&one.kind) && program.enclosing_function(one.id) == function
-    };
+    let own = program.statement(id);
     let beside = |one: &&super::Statement| one.parent == own.parent && one.file == own.file && one.id < id;
     let before = program.statements().iter().filter(beside).filter(|one| one.kind.is_compound());
-    before.into_iter().any(|one| {
-        let is_inside = |inner: &&super::Statement| one.contains(inner.id);
-        program.statements().iter().filter(is_inside).any(leaves)
-    })
+    before.into_iter().any(|one| exits(program, one.id))
+}
+
+/// Whether a statement, or one in it, may leave the function or the round of a loop that it stands in.
+fn exits(program: &Program, id: StmtId) -> bool {
+    let (own, function) = (program.statement(id), program.enclosing_function(id));
+    let exits = [StmtKind::Return, StmtKind::Raise, StmtKind::Break, StmtKind::Continue];
+    program
+        .statements()
+        .iter()
+        .any(|one| own.contains(one.id) && exits.contains(&one.kind) && program.enclosing_function(one.id) == function)
 }
 
 /// Python calls some methods in places where it takes an error for an answer: what they raise need not end the run.

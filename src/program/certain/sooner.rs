@@ -10,7 +10,7 @@ use super::super::names::Names;
 use super::super::python::{Expr, Stmt};
 use super::super::{Program, StmtId, StmtKind, infer};
 use super::left::terminal;
-use super::{Ran, is_behind_exit, name_of, raises_on, sure};
+use super::{Ran, exits, is_behind_exit, name_of, raises_on, sure};
 
 /// The search for them.
 pub(super) struct Sooner<'p> {
@@ -31,8 +31,7 @@ impl<'p> Sooner<'p> {
             *first = (*first).min(*id);
         }
         let mut sooner = Sooner { program, names, ran, way, known: BTreeMap::new() };
-        let all: BTreeSet<StmtId> = ran.before.iter().chain(ran.windows.keys()).copied().collect();
-        all.into_iter().filter(|id| sooner.has(*id) && raises_on(program, *id)).collect()
+        ran.all().filter(|id| sooner.has(*id) && raises_on(program, *id)).collect()
     }
 
     fn has(&mut self, id: StmtId) -> bool {
@@ -152,13 +151,4 @@ pub(super) fn behind(program: &Program, id: StmtId, may_fail: &dyn Fn(StmtId) ->
         }
     }
     found
-}
-
-fn exits(program: &Program, id: StmtId) -> bool {
-    let (own, function) = (program.statement(id), program.enclosing_function(id));
-    let exits = [StmtKind::Return, StmtKind::Raise, StmtKind::Break, StmtKind::Continue];
-    program
-        .statements()
-        .iter()
-        .any(|one| own.contains(one.id) && exits.contains(&one.kind) && program.enclosing_function(one.id) == function)
 }

@@ -9,18 +9,16 @@ fn loses(text: &str, gone: &[u32]) -> bool {
     loses_with(text, gone, &[])
 }
 
-/// The same for a run of this very program, which came to the failing statement once before.
+/// The same for a run of this very program; what is marked `# later` ran after the failing statement had run once.
 fn loses_in(text: &str, gone: &[u32]) -> bool {
-    let windows =
-        |on: u32| vec![(u32::from(text.lines().nth(on as usize - 1).unwrap_or("").contains("# later")), 1, 1)];
-    loses_of(text, gone, &[], Of::This, &windows)
+    loses_of(text, gone, &[], Of::This)
 }
 
 fn loses_with(text: &str, gone: &[u32], argv: &[&str]) -> bool {
-    loses_of(text, gone, argv, Of::Larger, &|_| Vec::new())
+    loses_of(text, gone, argv, Of::Larger)
 }
 
-fn loses_of(text: &str, gone: &[u32], argv: &[&str], of: Of, windows: &dyn Fn(u32) -> Vec<Window>) -> bool {
+fn loses_of(text: &str, gone: &[u32], argv: &[&str], of: Of) -> bool {
     let program = Program::parse(&SourceTree::from_texts([("a.py", text)])).unwrap();
     let line = |at: u32| text.lines().nth(at as usize - 1).unwrap_or("");
     let on = |one: &super::super::Statement| program.line_of(one.file, one.keyword);
@@ -47,11 +45,9 @@ fn loses_of(text: &str, gone: &[u32], argv: &[&str], of: Of, windows: &dyn Fn(u3
     }
     let argv = argv.iter().map(|one| (*one).to_owned()).collect();
     let ran: BTreeSet<StmtId> = before;
-    let windows = ran.iter().map(|id| (*id, windows(on(program.statement(*id))))).filter(|(_, all)| !all.is_empty());
-    let windows: BTreeMap<StmtId, Vec<Window>> = windows.collect();
-    let is_later = |id: &StmtId| windows.get(id).is_some_and(|all| all[0].0 > 0);
+    let is_later = |id: &StmtId| line(on(program.statement(*id))).contains("# later");
     let before = ran.iter().copied().filter(|id| !is_later(id)).collect();
-    let certain = Certain::of(&program, Ran { before, windows, crash, calls, argv, of });
+    let certain = Certain::of(&program, Ran { before, ran, crash, calls, argv, of });
     let mut doomed: BTreeSet<StmtId> = all.iter().filter(|one| gone.contains(&on(one))).map(|one| one.id).collect();
     let inside: Vec<StmtId> = all
         .iter()
