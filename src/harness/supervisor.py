@@ -121,7 +121,7 @@ def _set_environment(spec):
     folder = os.path.join(spec["scratch"], "tmp")
     os.environ["TMPDIR"] = folder
     if spec["sandbox"]:
-        for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "MPLCONFIGDIR", "CUDA_CACHE_PATH"):
+        for name in view.COMPILED:
             os.environ.setdefault(name, os.path.join(folder, name.lower()))
 
 

@@ -17,6 +17,9 @@ import tempfile
 from . import kernel, landlock
 
 COPY_LIMIT = 16 << 20   # a copy holds links to files larger than this
+# Variables that name folders for what a program compiles while it runs, or for settings that it writes by itself.
+COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "CUDA_CACHE_PATH",
+            "MPLCONFIGDIR")
 _LEFT_OUT = {".git", ".hg", ".svn", "__pycache__", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 
 
@@ -196,10 +199,12 @@ def _overlay(lower, target, folder):
 
 
 def cache_folders(environment):
-    """Model and package caches: readable, and writes into them (locks, mostly) are thrown away."""
+    """Caches of models, packages and compiled kernels: readable, and writes into them are thrown away."""
     home = environment.get("HOME") or os.path.expanduser("~")
     named = [environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")]
-    named += [environment[name] for name in ("HF_HOME", "TORCH_HOME", "HF_HUB_CACHE") if environment.get(name)]
+    named += [os.path.join(home, ".cupy"), os.path.join(home, ".triton")]
+    named += [environment[name] for name in ("HF_HOME", "TORCH_HOME", "HF_HUB_CACHE", "TORCH_EXTENSIONS_DIR") + COMPILED
+              if environment.get(name)]
     found = []
     for path in named:
         path = os.path.realpath(path)

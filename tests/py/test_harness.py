@@ -385,6 +385,16 @@ except OSError as e:
         self.assertEqual(self.server.trial()["stdout"], "weights 1\n")
         self.assertEqual(self.project.snapshot(), before)
 
+    def test_compiled_kernels_may_be_kept_for_the_length_of_a_trial(self):
+        cache = os.path.join(self.project.outside, "kernels")
+        os.makedirs(cache)
+        self.project.write("train.py", "import os\nfor name in ('CUPY_CACHE_DIR', 'TRITON_CACHE_DIR'):\n"
+                           "    os.makedirs(os.environ[name] + '/made')\nprint('kept')\n")
+        self.start(env={"CUPY_CACHE_DIR": cache})
+        before = self.project.snapshot()
+        self.assertEqual(self.server.trial()["stdout"], "kept\n")
+        self.assertEqual(self.project.snapshot(), before)
+
     def test_no_sandbox_still_protects_the_project(self):
         self.project.write("train.py", "open('log', 'w').write('x')\nopen(%r, 'w').write('x')\n"
                            % (self.project.outside + "/free"))
