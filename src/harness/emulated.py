@@ -250,7 +250,7 @@ def _mode(state, TorchFunctionMode, recorder, recording):
         def answer(ask):
             # A hook runs with the mode on, through which a dead device refuses what the note asks.
             on = torch._C._len_torch_function_stack()
-            mode = overrides._pop_mode() if on else None
+            mode = torch.overrides._pop_mode() if on else None
             try:
                 finding = ask() if state.dead is None else None
                 if finding is not None:
@@ -260,7 +260,7 @@ def _mode(state, TorchFunctionMode, recorder, recording):
                     assertion(line, func, roots, {}, call, finding)
             finally:
                 if on:
-                    overrides._push_mode(mode)
+                    torch.overrides._push_mode(mode)
         return handle
 
     def handle_by(names, make):
