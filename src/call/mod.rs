@@ -2,12 +2,14 @@
 //!
 //! Invariant: each form is only a proposal, in the order in which they are to be tried; a form keeps the operator, the kind
 //! of offence and the device, and holds no data beside literals.
-//! It runs nothing, and knows operators only in `smallest.rs`.
+//! It runs nothing, and knows operators only in `smallest.rs` and `backward.rs`.
 
+mod backward;
 mod recorded;
 mod smallest;
 mod text;
 
+use crate::signature::Signature;
 use crate::trial::Failure;
 
 /// A program that makes one call.
@@ -25,7 +27,7 @@ pub struct Form {
 pub type Version = (u32, u32);
 
 /// The forms of a failing call, smallest first; none where its arguments are not known.
-pub fn forms(failure: &Failure, torch: Version) -> Vec<Form> {
+pub fn forms(failure: &Failure, signature: &Signature, torch: Version) -> Vec<Form> {
     let Some(device) = text::device(failure) else { return Vec::new() };
     let mut forms = Vec::new();
     let mut add = |text: Option<String>, how: &'static str| {
@@ -40,8 +42,8 @@ pub fn forms(failure: &Failure, torch: Version) -> Vec<Form> {
         "the failing call alone, with the smallest arguments that break the operator's rule",
     );
     add(
-        smallest::with_producers(failure, &device),
-        "the failing call with those that made its arguments, as small as the operator's rule allows",
+        backward::program(failure, signature, &device),
+        "the forward call, a change of what it has saved and its backward, as small as the operator's rule allows",
     );
     add(
         recorded::program(failure, recorded::Shapes::AtMost(1), recorded::Options::Kept),
@@ -83,6 +85,7 @@ pub fn version(text: &str) -> Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::signature::Family;
     use crate::trial::{Argument, Offence};
     use serde_json::json;
 
@@ -107,8 +110,42 @@ mod tests {
         Failure { op: op.into(), args, offence: Some(offence), ..Failure::default() }
     }
 
+    fn signature(file: &str, function: &str) -> Signature {
+        Signature {
+            family: Family::DeviceAssert,
+            class: "index_out_of_range".into(),
+            operator: None,
+            file: Some(file.into()),
+            function: Some(function.into()),
+            condition: None,
+            message: None,
+            exception: None,
+        }
+    }
+
     fn texts(failure: &Failure) -> Vec<String> {
-        forms(failure, (2, 11)).into_iter().map(|form| form.text).collect()
+        let signature = signature("IndexKernel.cu", "index_kernel");
+        forms(failure, &signature, (2, 11)).into_iter().map(|form| form.text).collect()
+    }
+
+    #[test]
+    fn a_failure_of_backward_is_its_forward_call_and_backward_though_no_value_is_known() {
+        let failure = Failure {
+            op: "torch.Tensor.backward".into(),
+            args: vec![tensor("self", &[], "float32")],
+            ..Failure::default()
+        };
+        let of = |file: &str, function: &str| forms(&failure, &signature(file, function), (2, 11));
+        let found = of("Loss.cu", "nll_loss_backward_reduce_cuda_kernel_2d");
+        assert_eq!(
+            found.first().map(|form| form.text.as_str()),
+            Some(
+                "import torch\n\ntarget = torch.tensor(0, device=\"cuda\")\n\
+                 loss = torch.nn.functional.cross_entropy(torch.zeros(1, device=\"cuda\", requires_grad=True), target)\n\
+                 target.data.fill_(1)\nloss.backward()\ntorch.cuda.synchronize()\n"
+            )
+        );
+        assert_eq!(of("IndexKernel.cu", "index_kernel"), []);
     }
 
     #[test]

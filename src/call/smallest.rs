@@ -5,7 +5,7 @@
 //! A table has one row, so that 1 is the first index above it; -1 is below, or -2 where negative indices count from the end.
 
 use super::Version;
-use super::text::{self, Call, make, nested, number};
+use super::text::{self, make, nested, number};
 use crate::trial::{Argument, Failure, Offence};
 
 /// The program of the smallest call; `None` where the operator has no rule here.
@@ -131,22 +131,4 @@ fn argument<'a>(failure: &'a Failure, at: usize, names: &[&str]) -> Option<&'a A
 /// Text of an argument that is no tensor.
 fn text_of(failure: &Failure, at: usize, name: &str) -> Option<String> {
     argument(failure, at, &[name])?.value.clone().filter(|text| text != "None")
-}
-
-/// The program of a failure in backward that needs its forward call: a target that was changed between the two.
-pub(super) fn with_producers(failure: &Failure, device: &str) -> Option<String> {
-    let offence = failure.offence.as_ref()?;
-    if !matches!(leaf(&failure.op), "backward" | "grad") || !failure.cpu_text.as_deref()?.starts_with("Target ") {
-        return None;
-    }
-    let wrong = if offence.kind == "below" { "-1" } else { "1" };
-    let target = make("tensor", "0", None, Some(device));
-    let scores = format!("torch.zeros(1, device=\"{device}\", requires_grad=True)");
-    let lines = [
-        format!("target = {target}"),
-        format!("loss = torch.nn.functional.cross_entropy({scores}, target)"),
-        format!("target.data.fill_({wrong})"),
-        "loss.backward()".to_owned(),
-    ];
-    Some(text::program(&Call::Statement(lines.join("\n"))))
 }

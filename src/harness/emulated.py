@@ -248,12 +248,19 @@ def _mode(state, TorchFunctionMode, recorder, recording):
             return result
 
         def answer(ask):
-            finding = ask() if state.dead is None else None
-            if finding is not None:
-                func = Tensor.backward
-                call = emulated_findings.Call(torch, state.version, func, "torch.Tensor.backward", (), {}, None)
-                line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
-                assertion(line, func, (), {}, call, finding)
+            # A hook runs with the mode on, through which a dead device refuses what the note asks.
+            on = torch._C._len_torch_function_stack()
+            mode = torch.overrides._pop_mode() if on else None
+            try:
+                finding = ask() if state.dead is None else None
+                if finding is not None:
+                    func, roots = Tensor.backward, state.local.roots
+                    call = emulated_findings.Call(torch, state.version, func, "torch.Tensor.backward", roots, {}, None)
+                    line = emulated_asserts.line(finding.kernel, state.version, finding.block, finding.thread)
+                    assertion(line, func, roots, {}, call, finding)
+            finally:
+                if on:
+                    torch.overrides._push_mode(mode)
         return handle
 
     def handle_by(names, make):

@@ -13,7 +13,7 @@ _EXCHANGES = ("broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coal
 
 def install(state):
     """Applies every patch; each part stands alone."""
-    for part in (_compilers, _parallel, _exchanges, _libraries):
+    for part in (_compilers, _recomputing, _parallel, _exchanges, _libraries):
         part(state)
 
 
@@ -42,6 +42,23 @@ def _compilers(state):
         return func
 
     torch.jit.script, torch.jit.trace = script, trace
+
+
+def _recomputing(state):
+    """A checkpoint compares shape, type and device of what is saved twice, the second time outside of any call.
+
+    Inside of one the device of a tensor reads as the memory's; the devices are those of the same program both times.
+    """
+    import torch.utils.checkpoint as checkpoint
+    checks = getattr(checkpoint, "_allowed_determinism_checks_to_fns", None)
+    if checks is None:
+        return          # before 2.1 nothing is compared
+
+    def without_device(extract):
+        return lambda tensor: {key: value for key, value in extract(tensor).items() if key != "device"}
+
+    name = checkpoint._DEFAULT_DETERMINISM_MODE
+    checks[name] = without_device(checks[name])
 
 
 def _parallel(state):

@@ -53,7 +53,10 @@ class Call:
 
 # what the CPU refuses before any operator, and CUDA launches
 _ATEN = {"one_hot": "aten.scatter_.value", "nll_2d_back": "aten.nll_loss_backward.default",
-         "nll_1d_back": "aten.nll_loss_backward.default"}
+         "nll_1d_back": "aten.nll_loss_backward.default", "nll_none_back": "aten.nll_loss_backward.default",
+         "nll_image_back": "aten.nll_loss2d_backward.default",
+         "fractional_2d": "aten.fractional_max_pool2d_backward.default",
+         "fractional_3d": "aten.fractional_max_pool3d_backward.default"}
 
 
 def aten(torch, call, finding):

@@ -186,11 +186,11 @@ def _autograd(state):
             return getattr(real, name)
 
         def run_backward(self, tensors, *args, **kwargs):
-            before = local.backward
+            before = local.backward, local.roots
             tag = state.look(list(tensors))
             if tag is not None:
                 state.launch("backward")
-                local.backward = tag
+                local.backward, local.roots = tag, tuple(tensors)
             stack = torch._C._len_torch_function_stack() if hasattr(torch._C, "_len_torch_function_stack") else 0
             try:
                 if tag is None or stack:
@@ -203,7 +203,7 @@ def _autograd(state):
                     raise
                 return state.failed(torch.Tensor.backward, tuple(tensors), {}, tag, error)
             finally:
-                local.backward = before
+                local.backward, local.roots = before
             return result if tag is None or result is None else state.mark(result, tag)
 
     torch.autograd.Variable._execution_engine = Engine()

@@ -46,6 +46,7 @@ class _Local(threading.local):
         self.current = 0        # torch.cuda.current_device()
         self.defaults = []      # devices of entered `with torch.device(...)` blocks
         self.backward = None    # device of the backward pass that runs in this thread
+        self.roots = ()         # tensors that it starts from
         self.printing = None    # device to name in the text of a tensor
         self.depth = 0          # handlers of the mode on the stack of this thread
 

@@ -45,13 +45,15 @@ def install(spec, report):
     recorder = Recorder(torch, report, device == "cpu")
     on_cpu = device == "cpu"
     watch = Watch(torch, spec["watch"], recorder) if (spec or {}).get("watch") else None
+    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
     recording = bool((spec or {}).get("trace"))     # the name of the aten operator is worth a mode of its own then
 
     class Witness(TorchFunctionMode):
         """Passes each call on, and notes the first that raises a CUDA error."""
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
-            ahead = None if watch is None else watch.before(func, args, kwargs)
+            # What a compiler reads while it traces must stay as it is: it would guard on the watch, which remembers.
+            ahead = None if watch is None or compiling() else watch.before(func, args, kwargs)
             try:
                 if ahead is None or not recording:
                     return func(*args, **(kwargs or {}))

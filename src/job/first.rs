@@ -32,7 +32,7 @@ const PHASE: &str = "repro";
 pub(super) fn find(session: &mut Session<'_>, found: &Found, target: &Target) -> Result<Option<First>, JobError> {
     let Some(failure) = &found.failure else { return Ok(None) };
     let torch = session.ground.python.torch.as_ref().map_or((0, 0), |torch| call::version(&torch.version));
-    let forms = call::forms(failure, torch);
+    let forms = call::forms(failure, &found.signature, torch);
     if forms.is_empty() {
         return Ok(None);
     }
