@@ -16,6 +16,7 @@ mod expressions;
 mod facts;
 mod hoist;
 mod imports;
+mod inline;
 mod names;
 mod parameters;
 mod peel;
@@ -23,6 +24,7 @@ mod proposal;
 mod sequence;
 mod statements;
 mod targets;
+mod unpacking;
 mod view;
 mod walk;
 
@@ -49,7 +51,7 @@ pub trait Pass: Sync {
 }
 
 /// Every pass, in the order in which the documents list them.
-pub const ALL: [&dyn Pass; 12] = [
+pub const ALL: [&dyn Pass; 14] = [
     &hoist::Hoist,
     &arms::Arms,
     &decorators::Decorators,
@@ -61,6 +63,8 @@ pub const ALL: [&dyn Pass; 12] = [
     &expressions::Expressions,
     &displays::Displays,
     &targets::Targets,
+    &unpacking::Unpacking,
+    &inline::Inline,
     &statements::Statements,
 ];
 
