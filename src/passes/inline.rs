@@ -4,7 +4,7 @@
 //! statement of the module, bare or below `if __name__ == "__main__":`.
 //! Why it is safe to try: the same statements run in the same order; their names become names of the module, so a function
 //! whose names the module binds as well stays.
-//! Cost: none of its own, but about ten runs more of the sweep: less is certain about names of a module than of a function.
+//! Cost: none of its own, but some runs more of the sweep: less is certain about names of a module.
 //!
 //! ```text
 //! def main():                      loader = make_loader()
@@ -91,7 +91,7 @@ fn inlined(view: &View<'_>, function: &ast::StmtFunctionDef, call: &Stmt, names:
     let own = own_names(&function.body)?;
     let taken = module_names(view, function);
     let clash = |name: &&str| taken.contains(name) || names.read_elsewhere(view.path, name);
-    if own.iter().any(|name| clash(&name)) {
+    if own.iter().any(clash) {
         return None;
     }
     let whole = range(function).start..end;

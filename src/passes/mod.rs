@@ -20,6 +20,7 @@ mod inline;
 mod names;
 mod parameters;
 mod peel;
+mod plain;
 mod proposal;
 mod sequence;
 mod statements;

@@ -21,9 +21,10 @@ use crate::program::python::{AnyNodeRef, Expr, TokenKind, ast, range};
 use super::Pass;
 use super::facts::Facts;
 use super::names::{Names, Scope, bound_names};
+use super::plain::is_plain;
 use super::proposal::{Draft, Proposal};
 use super::view::View;
-use super::walk::{walk, walk_expr};
+use super::walk::walk;
 
 /// See the module.
 pub(super) struct Unpacking;
@@ -96,16 +97,6 @@ fn row(view: &View<'_>, tuple: &ast::ExprTuple) -> Option<Arc<super::sequence::S
     let row = view.sequence(tuple.elts.iter().map(range), &inside, None);
     let ends = row.items.last()?.end;
     (view.next(ends).is_none_or(|token| token.kind() != TokenKind::Comma)).then(|| Arc::new(row))
-}
-
-/// Whether computing a value does nothing else.
-fn is_plain(value: &Expr) -> bool {
-    let mut plain = true;
-    walk_expr(value, |node| {
-        use AnyNodeRef::{ExprAwait, ExprCall, ExprNamed, ExprYield, ExprYieldFrom};
-        plain &= !matches!(node, ExprCall(_) | ExprAwait(_) | ExprNamed(_) | ExprYield(_) | ExprYieldFrom(_));
-    });
-    plain
 }
 
 #[cfg(test)]
