@@ -192,7 +192,7 @@ const CONTEXTS: [&str; 16] = [
     "device",
 ];
 
-fn is_main(test: &Expr) -> bool {
+pub(super) fn is_main(test: &Expr) -> bool {
     let Expr::Compare(compare) = test else { return false };
     let dunder = |expr: &Expr| matches!(expr, Expr::Name(name) if name.id.as_str() == "__name__");
     dunder(&compare.left) || compare.comparators.iter().any(dunder)

@@ -16,13 +16,16 @@ mod expressions;
 mod facts;
 mod hoist;
 mod imports;
+mod inline;
 mod names;
 mod parameters;
 mod peel;
+mod plain;
 mod proposal;
 mod sequence;
 mod statements;
 mod targets;
+mod unpacking;
 mod view;
 mod walk;
 
@@ -49,7 +52,7 @@ pub trait Pass: Sync {
 }
 
 /// Every pass, in the order in which the documents list them.
-pub const ALL: [&dyn Pass; 12] = [
+pub const ALL: [&dyn Pass; 14] = [
     &hoist::Hoist,
     &arms::Arms,
     &decorators::Decorators,
@@ -61,6 +64,8 @@ pub const ALL: [&dyn Pass; 12] = [
     &expressions::Expressions,
     &displays::Displays,
     &targets::Targets,
+    &unpacking::Unpacking,
+    &inline::Inline,
     &statements::Statements,
 ];
 

@@ -19,6 +19,7 @@ use super::Pass;
 use super::call_sites::{Callee, Parameter, ParameterKind, callees, row};
 use super::facts::Facts;
 use super::names::Names;
+use super::plain::is_plain;
 use super::proposal::{Draft, Proposal};
 
 /// See the module.
@@ -64,8 +65,9 @@ fn dropped(callee: &Callee<'_>, at: usize, names: &Names<'_>) -> Option<Proposal
     if holds_star || frees_star {
         return None;
     }
-    let simple =
-        calls.iter().all(|call| call.bound[at].iter().all(|&place| is_plain(call.arguments, &call.row.items[place])));
+    let simple = calls
+        .iter()
+        .all(|call| call.bound[at].iter().all(|&place| has_no_effect(call.arguments, &call.row.items[place])));
     let prior = match (names.spelled(parameter.name), simple) {
         (true, _) => 0.7,
         (false, true) => 0.97,
@@ -82,18 +84,11 @@ fn dropped(callee: &Callee<'_>, at: usize, names: &Names<'_>) -> Option<Proposal
     draft.finish()
 }
 
-/// Whether computing an argument does nothing: no call in it.
-fn is_plain(arguments: &ast::Arguments, item: &std::ops::Range<usize>) -> bool {
+/// Whether nothing is lost with an argument but its value.
+fn has_no_effect(arguments: &ast::Arguments, item: &std::ops::Range<usize>) -> bool {
     let values = arguments.args.iter().chain(arguments.keywords.iter().map(|keyword| &keyword.value));
-    let own = values.filter(|value| item.start <= range(*value).start && range(*value).end <= item.end);
-    let mut plain = true;
-    for value in own {
-        super::walk::walk_expr(value, |node| {
-            use crate::program::python::AnyNodeRef::{ExprAwait, ExprCall, ExprNamed, ExprYield};
-            plain &= !matches!(node, ExprCall(_) | ExprAwait(_) | ExprNamed(_) | ExprYield(_));
-        });
-    }
-    plain
+    let mut own = values.filter(|value| item.start <= range(*value).start && range(*value).end <= item.end);
+    own.all(is_plain)
 }
 
 /// The default that every call overrides; the first default only, so that none stands before a parameter without.

@@ -209,6 +209,7 @@ fn probability(node: &Node) -> Result<f64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::passes::ALL;
     use crate::program::SourceTree;
 
     fn refusal(text: &str) -> String {
@@ -222,8 +223,12 @@ mod tests {
         assert_eq!(plan.stages()[0].name, "certain");
         let runs: u32 = plan.stages().iter().filter_map(|stage| stage.max_runs).sum();
         assert!(runs <= 44, "structure may cost about half of eighty runs: {runs}");
-        let used: BTreeSet<&str> = plan.stages().iter().flat_map(Stage::passes).collect();
-        assert_eq!(used.len(), crate::passes::ALL.len(), "every pass has its place: {used:?}");
+        let thorough = Plan::load("thorough", Path::new(".")).expect("it parses");
+        let passes = |plan: &Plan| -> BTreeSet<&str> { plan.stages().iter().flat_map(Stage::passes).collect() };
+        let (default, thorough) = (passes(&plan), passes(&thorough));
+        let missing: Vec<&str> = ALL.iter().map(|pass| pass.name()).filter(|name| !default.contains(name)).collect();
+        assert_eq!(missing, ["inline"], "the default strategy has every other pass");
+        assert!(thorough.contains("inline"));
     }
 
     #[test]

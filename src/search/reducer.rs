@@ -304,6 +304,8 @@ impl Reducer {
                 let smaller = self.best.candidate.id != base.candidate.id;
                 match (kind, smaller) {
                     (Kind::Again, true) => self.structure(0, REPEATED),
+                    // What nothing reads any more goes before the sweep asks about everything.
+                    (Kind::Last, true) => self.structure(0, 1),
                     (Kind::Truncated | Kind::Whole, _) => self.structure(0, usize::MAX),
                     _ => self.behind(kind),
                 }
