@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
     pub(super) fn clean_source(&mut self, out: &Path) -> Result<(), JobError> {
         let source = out.join("source");
         for file in self.original.tree().files.values() {
-            self.secrets.learn(&file.text());
+            self.secrets.learn(file.text());
         }
         let cleaned = self.secrets.clean_folder(&source, out, &|_| false);
         cleaned.map_err(|error| JobError::File { path: source, source: error })

@@ -81,7 +81,7 @@ pub(super) fn last(output: &str) -> Option<Raised> {
     let head = &tail[..whole.start()];
     let start = head.rfind("Traceback (most recent call last):").unwrap_or(whole.start());
     let frames = FRAME
-        .captures_iter(head[start..].as_bytes())
+        .captures_iter(&head.as_bytes()[start..])
         .map(|found| {
             let part = |group: usize| part(&found, group).trim().to_owned();
             Frame { file: part(1), line: part(2).parse().unwrap_or(0), function: part(3), code: part(4) }
