@@ -6,7 +6,7 @@ use super::rebuild::Material;
 use super::words;
 
 /// Version of the format.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 /// The whole of `report.json`.
 pub(super) fn report(material: &Material) -> Value {

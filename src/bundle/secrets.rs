@@ -93,13 +93,29 @@ const NOBODY: [&str; 10] =
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     private: Private,
+    /// Secrets that only their surroundings in the program showed to be some, by kind.
+    known: BTreeMap<String, &'static str>,
     found: BTreeMap<(String, &'static str), usize>,
 }
 
 impl Secrets {
     /// A cleaner that knows the user's machine.
     pub fn new(private: Private) -> Self {
-        Self { private, found: BTreeMap::new() }
+        Self { private, ..Self::default() }
+    }
+
+    /// Remembers what only its surroundings show to be a secret: it is one in a table or a log as well.
+    ///
+    /// Only texts that are cleaned before the program is confirmed may teach: what is learned later would change it.
+    pub fn learn(&mut self, text: &str) {
+        for (kind, pattern) in PATTERNS.iter().filter(|(kind, _)| *kind != "home folder") {
+            for part in pattern.captures_iter(text).filter_map(|found| found.get(1)) {
+                let (value, code) = (part.as_str(), text[part.end()..].starts_with('('));
+                if is_telling(value) && !is_stand_in(value) && !code {
+                    self.known.insert(value.to_owned(), kind);
+                }
+            }
+        }
     }
 
     /// The text of a file without secrets.
@@ -111,6 +127,13 @@ impl Secrets {
             if count > 0 {
                 clean = clean.replace(value.as_str(), &stand_in("secret variable", value));
                 *counts.entry("secret variable").or_default() += count;
+            }
+        }
+        for (value, kind) in &self.known {
+            let count = clean.matches(value.as_str()).count();
+            if count > 0 {
+                clean = clean.replace(value.as_str(), &stand_in(kind, value));
+                *counts.entry(kind).or_default() += count;
             }
         }
         for (kind, pattern) in PATTERNS.iter() {
@@ -154,6 +177,11 @@ impl Secrets {
                     if let Value::String(text) = value {
                         *text = self.clean_named(file, key, text);
                     }
+                }
+                // A variable of a frame stands under its name.
+                if let (Some(name), Some(text)) = (text_of(entries, "name"), text_of(entries, "value")) {
+                    let clean = self.clean_named(file, &name, &text);
+                    entries.insert("value".to_owned(), Value::String(clean));
                 }
                 // A program's own dictionary may have a secret as its key; our keys are short and plain.
                 let plain = |key: &str| {
@@ -261,6 +289,14 @@ impl Secrets {
                 *self.found.entry((name.to_owned(), kind)).or_default() += 1;
             }
         }
+        for (value, kind) in &self.known {
+            let places: Vec<usize> = memchr::memmem::find_iter(&bytes, value.as_bytes()).collect();
+            for at in places {
+                bytes[at..at + value.len()].fill(b'x');
+                count += 1;
+                *self.found.entry((name.to_owned(), kind)).or_default() += 1;
+            }
+        }
         (count > 0).then_some(bytes)
     }
 
@@ -289,6 +325,16 @@ fn stand_in(kind: &str, old: &str) -> String {
             word + &"_".repeat(missing)
         }
     }
+}
+
+/// Whether a value is so unlike a word that it is the same secret wherever it stands.
+fn is_telling(value: &str) -> bool {
+    let has = |kind: fn(&char) -> bool| value.chars().any(|c| kind(&c));
+    value.len() >= 12 && has(char::is_ascii_digit) && has(char::is_ascii_alphabetic)
+}
+
+fn text_of(entries: &serde_json::Map<String, Value>, key: &str) -> Option<String> {
+    entries.get(key)?.as_str().map(str::to_owned)
 }
 
 fn is_stand_in(text: &str) -> bool {
@@ -388,6 +434,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_secret_that_the_program_names_is_found_where_nothing_names_it() {
+        let mut secrets = Secrets::default();
+        let key = made(3, HEX, 40);
+        let url = format!("S3{}", made(4, WORD, 12));
+        secrets.learn(&format!("WANDB_API_KEY = '{key}'\nu = 'redis://me:{url}@db/0'\npassword = 'transformers'\n"));
+        let clean = secrets.clean("source/a.csv", &format!("k,{key}\nu,{url}\nw,transformers\n"));
+        assert!(!clean.contains(&key) && !clean.contains(&url) && clean.contains("transformers"), "{clean}");
+        assert!(secrets.clean_bytes("a.npy", [b"\xff", key.as_bytes()].concat()).is_some());
+        let mut frame = serde_json::json!({ "name": "aws_secret_access_key", "value": made(5, WORD, 40), "depth": 2 });
+        Secrets::default().clean_value("ledger.jsonl", &mut frame);
+        assert!(frame["value"].as_str().is_some_and(|text| text.starts_with("REPLACED_")), "{frame}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::archive::{self, ArchiveError, Bounds};
+use super::json::SCHEMA;
 use crate::environment::{Machine, Python};
 use crate::signature::Signature;
 use crate::trial::Device;
@@ -82,6 +83,9 @@ impl Stored {
         let not = |why: String| StoredError::NotABundle { path: named.to_owned(), why: format!("report.json: {why}") };
         let bytes = fs::read(folder.join("report.json")).map_err(|error| not(error.to_string()))?;
         let report: Value = serde_json::from_slice(&bytes).map_err(|error| not(error.to_string()))?;
+        if let Some(other) = report["schema"].as_u64().filter(|version| *version > u64::from(SCHEMA)) {
+            return Err(not(format!("schema: {other} is of a later version of this program, which reads {SCHEMA}")));
+        }
         let signature = report.get("signature").cloned().unwrap_or_default();
         let signature = serde_json::from_value(signature).map_err(|error| not(format!("signature: {error}")))?;
         let folder = fs::canonicalize(folder).map_err(|error| not(error.to_string()))?;

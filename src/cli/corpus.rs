@@ -23,6 +23,9 @@ use crate::trial::{Mode, PoolError};
 /// Most entries at once on one GPU: context creation is the limit.
 const GPU_JOBS: usize = 4;
 
+/// An entry may use so much on any machine: torch alone takes a part of it.
+const LEAST_MEMORY: u64 = 2 << 30;
+
 /// Runs one of the commands of the corpus.
 pub(super) fn run(command: &CorpusCommand) -> ExitCode {
     match command {
@@ -65,7 +68,8 @@ fn list(args: &CorpusListArgs) -> ExitCode {
             continue;
         }
         let only = torch.map_or_else(String::new, |torch| format!("  (torch {torch})"));
-        print(&format!("{:<8} {}{only}  {}", entry.expected.word(), entry.name, entry.signature));
+        let line = format!("{:<8} {}{only}  {}", entry.expected.word(), entry.name, entry.signature);
+        print(&verdicts::visible(&line));
     }
     let style = if args.json { Style::Json } else { Style::Normal };
     found.broken.iter().for_each(|one| verdicts::broken(style, one));
@@ -98,6 +102,7 @@ fn run_all(args: &CorpusRunArgs) -> ExitCode {
             device: args.device,
             gpu: column.python.as_ref().map_or(Gpu::Absent, ground::gpu),
             timeout: args.timeout,
+            memory: ground::memory().map(|free| share(free, jobs(args, column))),
             sandbox: !args.unsafe_no_sandbox,
             interrupted: std::sync::Arc::clone(&interrupted),
         };
@@ -138,6 +143,11 @@ fn jobs(args: &CorpusRunArgs, column: &Column) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let gpu = column.python.as_ref().map_or(Gpu::Absent, ground::gpu);
     args.jobs.map_or(if gpu == Gpu::Here { cores.min(GPU_JOBS) } else { cores }, |jobs| jobs as usize)
+}
+
+/// What one of several runs may use of the memory that is free, with a tenth left to all others.
+fn share(free: u64, jobs: usize) -> u64 {
+    (free / 10 * 9 / jobs.max(1) as u64).max(LEAST_MEMORY)
 }
 
 /// Runs all entries with one interpreter.

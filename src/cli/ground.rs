@@ -37,6 +37,16 @@ pub(super) fn surroundings() -> Surroundings {
     Surroundings::new(std::env::vars_os())
 }
 
+/// Host memory that can be used without ending other programs: what is free, within the control group's limit.
+pub(super) fn memory() -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let free = table.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
+    let free = free?.parse::<u64>().ok()? << 10;
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let limit = limit.and_then(|text| text.trim().parse::<u64>().ok());
+    Some(limit.map_or(free, |limit| limit.min(free)))
+}
+
 /// Reads a case and applies what was typed beside it.
 ///
 /// # Errors

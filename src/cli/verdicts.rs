@@ -65,7 +65,8 @@ pub(super) fn entry(style: Style, torch: &str, entry: &Entry, expected: Expected
         Style::Quiet | Style::Normal | Style::Verbose => {
             print(&line(entry, verdict));
             if style == Style::Verbose && *verdict != Verdict::AsExpected {
-                done.log.lines().for_each(|line| print(&format!("    {line}")));
+                // The bar keeps a workflow from taking a printed `::` for a command of its own.
+                done.log.lines().for_each(|line| print(&format!("    | {line}")));
             }
         }
     }
@@ -75,7 +76,13 @@ fn line(entry: &Entry, verdict: &Verdict) -> String {
     let detail = verdict.detail();
     let colon = if detail.is_empty() { "" } else { ": " };
     let lines: Vec<&str> = detail.lines().collect();
-    format!("{:<16} {}{colon}{}", verdict.name(), entry.name, lines.join(" "))
+    visible(&format!("{:<16} {}{colon}{}", verdict.name(), entry.name, lines.join(" ")))
+}
+
+/// One line whatever a name or a message holds: a line end in it could begin a command of a workflow.
+pub(super) fn visible(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
 }
 
 /// An entry that cannot be read.
@@ -84,8 +91,8 @@ pub(super) fn broken(style: Style, broken: &Broken) {
         print(&json!({ "event": "broken", "entry": broken.name, "error": broken.error.to_string() }).to_string());
         return;
     }
-    print(&format!("{:<16} {}", "broken entry", broken.error));
-    broken.error.hints.iter().for_each(|hint| print(&format!("{:<16}   hint: {hint}", "")));
+    print(&visible(&format!("{:<16} {}", "broken entry", broken.error)));
+    broken.error.hints.iter().for_each(|hint| print(&visible(&format!("{:<16}   hint: {hint}", ""))));
 }
 
 /// What each version of torch does with each entry; `!` marks what is not as expected.
@@ -93,7 +100,7 @@ pub(super) fn matrix(entries: &[Entry], outcomes: &[Outcome]) {
     let mut rows = vec![vec!["entry".to_owned()]];
     rows[0].extend(outcomes.iter().map(|outcome| outcome.name.clone()));
     for (number, entry) in entries.iter().enumerate() {
-        let mut row = vec![entry.name.clone()];
+        let mut row = vec![visible(&entry.name)];
         row.extend(outcomes.iter().map(|outcome| word(&outcome.cells[number])));
         rows.push(row);
     }
@@ -218,7 +225,8 @@ pub(super) fn annotate(style: Style, to: &Annotate, entries: &[Entry], wrong: &[
                 _ => "error",
             };
             let path = entry.folder.join(&entry.file);
-            let inside = path.strip_prefix(root).ok().map(|path| path.to_string_lossy().into_owned());
+            let inside = path.strip_prefix(root).ok().filter(|_| !root.is_empty());
+            let inside = inside.map(|path| path.to_string_lossy().into_owned());
             let file = inside.unwrap_or_else(|| format!("{}/{}", entry.name, entry.file));
             let title = format!("{} with {}", done.verdict.name(), outcome.name);
             show(&command(level, &file, &title, &message(entry, &done.verdict)));
@@ -301,6 +309,11 @@ fn device(device: Device) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_cannot_begin_a_line_of_its_own() {
+        assert_eq!(visible("a\n::error::b\u{1b}[31m ü"), "a\\n::error::b\\u{1b}[31m ü");
+    }
 
     #[test]
     fn a_command_of_a_workflow_escapes_what_would_end_it() {

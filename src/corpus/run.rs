@@ -57,6 +57,8 @@ pub struct Options {
     pub gpu: Gpu,
     /// Time for one run, where the entry says nothing.
     pub timeout: Option<Duration>,
+    /// Host memory that one run may use, so that the machine never runs out of it.
+    pub memory: Option<u64>,
     /// Whether entries are kept from writing elsewhere.
     pub sandbox: bool,
     /// Set by Ctrl-C.
@@ -281,7 +283,7 @@ impl<'a> Runner<'a> {
             network: false,
             write: Vec::new(),
             sandbox: self.options.sandbox,
-            memory: None,
+            memory: self.options.memory,
             scratch,
             catalog: self.harness.join("catalog.json"),
         };

@@ -15,8 +15,10 @@ use crate::signature::{self, Assertion};
 
 /// How much of the end is kept as it is.
 const TAIL: usize = 512 * 1024;
-/// How much is read at a time.
+/// How much is read at a time of a log that is longer than [`FIRST`].
 const BLOCK: usize = 4 << 20;
+/// How much is read first: most logs are short, and memory that is touched for nothing costs milliseconds.
+const FIRST: usize = 128 << 10;
 /// How far around a hit text is kept.
 const AROUND: usize = 4096;
 /// How many hits of one word are kept.
@@ -86,7 +88,7 @@ static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(WORDS).expect("the words are fixed")
 });
 static RANK: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?i)\brank[ =:]?([0-9]{1,5})\b").expect("the pattern is fixed"));
+    LazyLock::new(|| Regex::new(r"(?i-u)\brank[ =:]?([0-9]{1,5})\b").expect("the pattern is fixed"));
 
 /// An assertion and how often it was printed.
 #[derive(Clone, Debug)]
@@ -121,15 +123,17 @@ impl Digest {
     pub fn add(&mut self, name: &str, log: impl Read) -> io::Result<()> {
         let mut log = Plain::new(log);
         let mut pass = Pass { name, digest: self, kept: Vec::new(), hits: [0; WORDS.len()], strangers: 0 };
-        let mut buffer: Vec<u8> = Vec::with_capacity(BLOCK + TAIL);
+        let mut buffer: Vec<u8> = Vec::with_capacity(FIRST);
         // Absolute positions: where the buffer begins, up to where it was searched and up to where it was kept.
         let (mut base, mut searched, mut kept_to) = (0_u64, 0_usize, 0_u64);
+        let mut block = FIRST;
         loop {
             let before = buffer.len();
-            buffer.resize(before + BLOCK, 0);
+            buffer.resize(before + block, 0);
             let count = fill(&mut log, &mut buffer[before..])?;
             buffer.truncate(before + count);
-            let ended = count < BLOCK;
+            let ended = count < block;
+            block = BLOCK;
             let until = if ended { buffer.len() } else { buffer.len().saturating_sub(AROUND) };
             pass.search(&buffer, base, searched, until, &mut kept_to);
             if ended {

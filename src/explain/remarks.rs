@@ -66,6 +66,11 @@ static ROOT: LazyLock<Regex> = LazyLock::new(|| {
 });
 static XID: LazyLock<Regex> = LazyLock::new(|| pattern(r"NVRM: Xid \([^)]*\): ([0-9]+)"));
 
+/// What a pattern finds; few logs hold its word, and compiling it costs more than reading a short log.
+fn told<'t>(word: &str, pattern: &LazyLock<Regex>, text: &'t str) -> Option<regex::Captures<'t>> {
+    if text.contains(word) { pattern.captures(text) } else { None }
+}
+
 /// Everything that there is to say beside the failure.
 pub(super) fn all(digest: &Digest, signature: &Signature, stack: Stack) -> Vec<Remark> {
     let text = digest.text.as_str();
@@ -105,7 +110,7 @@ pub(super) fn all(digest: &Digest, signature: &Signature, stack: Stack) -> Vec<R
                 .to_owned(),
         );
     }
-    if let Some(caught) = CAUGHT.captures(text) {
+    if let Some(caught) = told("Caught ", &CAUGHT, text) {
         say(
             RemarkKind::Worker,
             format!(
@@ -115,7 +120,7 @@ pub(super) fn all(digest: &Digest, signature: &Signature, stack: Stack) -> Vec<R
             ),
         );
     }
-    if let Some(lost) = LOST.captures(text) {
+    if let Some(lost) = told("DataLoader worker (pid", &LOST, text) {
         let why = lost.get(3).map_or("", |signal| signal.as_str());
         let more = if why.contains("Bus error") {
             ": shared memory ran out (`--shm-size` of a container, `df -h /dev/shm`)"
@@ -154,7 +159,7 @@ pub(super) fn all(digest: &Digest, signature: &Signature, stack: Stack) -> Vec<R
             .collect();
         say(RemarkKind::Others, format!("the first assertion counts; after it came {}", others.join(", ")));
     }
-    for found in XID.captures_iter(text).take(1) {
+    if let Some(found) = told("NVRM: Xid", &XID, text) {
         say(RemarkKind::KernelLog, xid(&found[1]));
     }
     if text.contains("========= ") && text.contains("ERROR SUMMARY") && signature.function.is_some() {
@@ -172,7 +177,7 @@ fn launcher(digest: &Digest, text: &str, say: &mut impl FnMut(RemarkKind, String
         1 => format!("; here the assertion was printed by rank {}", ranks[0]),
         _ => format!("; here the assertion was printed by ranks {}", ranks.join(", ")),
     };
-    if let Some(root) = ROOT.captures(text) {
+    if let Some(root) = told("Root Cause (", &ROOT, text) {
         say(
             RemarkKind::Launcher,
             format!(

@@ -93,6 +93,9 @@ impl<'a> Session<'a> {
     /// When a file cannot be read or written.
     pub(super) fn clean_source(&mut self, out: &Path) -> Result<(), JobError> {
         let source = out.join("source");
+        for file in self.original.tree().files.values() {
+            self.secrets.learn(file.text());
+        }
         let cleaned = self.secrets.clean_folder(&source, out, &|_| false);
         cleaned.map_err(|error| JobError::File { path: source, source: error })
     }

@@ -5,28 +5,29 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Regex, bytes};
 use serde::{Deserialize, Serialize};
 
 /// How much of the end of the output is read.
 const TAIL: usize = 512 * 1024;
 
 /// What may stand in front of a line: rank, worker or logger prefixes.
+/// Counted in bytes: characters of Unicode, repeated so often, take longer to compile than a log takes to read.
 const PREFIX: &str = r"(?:\[[^\]\n]{1,80}\]:? ?|\([^)\n]{1,80}\) (?:[A-Z]+ [^\n\]]{0,80}\] ?)?)*";
 
-static RAISED: LazyLock<Regex> = LazyLock::new(|| {
+static RAISED: LazyLock<bytes::Regex> = LazyLock::new(|| {
     let name = r"[A-Za-z_][0-9A-Za-z_.]*(?:Error|Exception|Interrupt|Exit|Iteration)";
-    Regex::new(&format!(r"(?m)^{PREFIX}({name})(?:: ([^\n]*))?\r?$")).expect("the pattern is fixed")
+    bytes::Regex::new(&format!(r"(?m-u)^{PREFIX}({name})(?:: ([^\n]*))?\r?$")).expect("the pattern is fixed")
 });
-static TERMINATED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(
-        r"terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n{PREFIX}\s*what\(\):\s*([^\n]*))?"
+static TERMINATED: LazyLock<bytes::Regex> = LazyLock::new(|| {
+    bytes::Regex::new(&format!(
+        r"(?-u)terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n{PREFIX}\s*what\(\):\s*([^\n]*))?"
     ))
     .expect("the pattern is fixed")
 });
-static FRAME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(
-        "(?m)^{PREFIX}[ \\t]*File \"([^\"\\n]+)\", line ([0-9]+), in ([^\\n]+)\\n{PREFIX}[ \\t]*([^\\n]*)"
+static FRAME: LazyLock<bytes::Regex> = LazyLock::new(|| {
+    bytes::Regex::new(&format!(
+        "(?m-u)^{PREFIX}[ \\t]*File \"([^\"\\n]+)\", line ([0-9]+), in ([^\\n]+)\\n{PREFIX}[ \\t]*([^\\n]*)"
     ))
     .expect("the pattern is fixed")
 });
@@ -64,13 +65,13 @@ pub(super) fn last(output: &str) -> Option<Raised> {
         from += 1;
     }
     let tail = &output[from..];
-    let all: Vec<_> = RAISED.captures_iter(tail).collect();
-    let kind = |found: &regex::Captures<'_>| found.get(1).map_or("", |part| part.as_str()).to_owned();
+    let all: Vec<_> = RAISED.captures_iter(tail.as_bytes()).collect();
+    let kind = |found: &bytes::Captures<'_>| part(found, 1);
     let is_own = |name: &str| name.starts_with("torch.") || !name.contains('.');
     let chosen = all.iter().rev().find(|found| is_own(&kind(found))).or(all.last());
     let found = match chosen {
         Some(found) => found,
-        None => &TERMINATED.captures_iter(tail).last()?,
+        None => &TERMINATED.captures_iter(tail.as_bytes()).last()?,
     };
     let whole = found.get(0)?;
     let mut end = (whole.end() + 2048).min(tail.len());
@@ -80,18 +81,22 @@ pub(super) fn last(output: &str) -> Option<Raised> {
     let head = &tail[..whole.start()];
     let start = head.rfind("Traceback (most recent call last):").unwrap_or(whole.start());
     let frames = FRAME
-        .captures_iter(&head[start..])
+        .captures_iter(&head.as_bytes()[start..])
         .map(|found| {
-            let part = |group: usize| found.get(group).map_or("", |part| part.as_str()).trim().to_owned();
+            let part = |group: usize| part(&found, group).trim().to_owned();
             Frame { file: part(1), line: part(2).parse().unwrap_or(0), function: part(3), code: part(4) }
         })
         .collect();
     Some(Raised {
         kind: kind(found),
-        message: found.get(2).map_or("", |part| part.as_str()).trim().to_owned(),
+        message: part(found, 2).trim().to_owned(),
         rest: tail[whole.end()..end].to_owned(),
         frames,
     })
+}
+
+fn part(found: &bytes::Captures<'_>, group: usize) -> String {
+    found.get(group).map_or(String::new(), |part| String::from_utf8_lossy(part.as_bytes()).into_owned())
 }
 
 impl Raised {

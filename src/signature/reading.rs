@@ -34,11 +34,13 @@ static SANITIZER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is fixed")
 });
 static CUDA_TEXT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?:CUDA|HIP)(?: driver| runtime)? error(?: \([0-9]+\))?\s?: ([^\n]{1,200})")
-        .expect("the pattern is fixed")
+    Regex::new(r"(?:CUDA|HIP)(?: driver| runtime)? error(?: \([0-9]+\))?\s?: ([^\n]+)").expect("the pattern is fixed")
 });
 static TRITON_TEXT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"Triton Error \[[A-Z]+\]: ([^\n]{1,200})").expect("the pattern is fixed"));
+    LazyLock::new(|| Regex::new(r"Triton Error \[[A-Z]+\]: ([^\n]+)").expect("the pattern is fixed"));
+
+/// Characters that are kept of what CUDA or Triton says.
+const MOST_SAID: usize = 200;
 
 /// A signature and what it was read from.
 #[derive(Clone, Debug)]
@@ -211,9 +213,9 @@ fn of_texts(evidence: &Evidence<'_>, context: &Context<'_>) -> Option<Signature>
         });
     }
     if let Some(text) = CUDA_TEXT.captures(&context.message).or_else(|| TRITON_TEXT.captures(&context.message)) {
-        let said = text.get(1).map_or("", |part| part.as_str()).trim();
+        let said: String = text.get(1).map_or("", |part| part.as_str()).chars().take(MOST_SAID).collect();
         return Some(Signature {
-            condition: Some(exception::one_line("", said)),
+            condition: Some(exception::one_line("", said.trim())),
             operator: context.operator(|_| false),
             ..blank(Family::Cuda, CUDA_ERROR)
         });
