@@ -162,6 +162,8 @@ impl Search<'_, '_> {
             oracle.wait()?;
             (self.session.observer)(Happening::Tick { in_flight: oracle.in_flight() });
         };
+        // The time until the next trial is not the search's: one question follows another here, with looks in between.
+        oracle.drop_all();
         let (pass, what, runs) = (question.pass.as_str(), question.what.as_str(), oracle.runs());
         (self.session.observer)(Happening::Trial { phase: PHASE, pass, what, verdict: &verdict, runs });
         Ok(verdict)
