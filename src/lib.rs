@@ -10,6 +10,7 @@ pub mod candidate;
 pub mod case;
 pub mod cli;
 pub mod corpus;
+pub mod data;
 pub mod environment;
 pub mod evidence;
 pub mod exit;

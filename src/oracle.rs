@@ -20,7 +20,7 @@ use crate::candidate::{Candidate, CandidateId};
 use crate::ledger::{Ledger, Record, TrialRecord};
 use crate::program::Program;
 use crate::trial::{Device, Event, Mode, Observe, Outcome, Pool, Request, TrialId, Watch};
-use crate::verdict::{Cause, Target, Verdict, judge, judge_without};
+use crate::verdict::{Cause, Difference, Target, Verdict, judge, judge_without};
 
 /// How long a wait lasts before limits and Ctrl-C are looked at again.
 const TICK: Duration = Duration::from_millis(50);
@@ -247,9 +247,10 @@ impl Oracle {
                     .ok_or_else(|| OracleError::Encoding { path: path.to_owned() })
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let ready = candidate.data.lay_out(&self.pool.spec().scratch)?;
         let removed = candidate.tree.removed(original).map(str::to_owned).collect();
         let Setting { mode, pins, timeout, variation, .. } = setting.clone();
-        Ok(Request { changed, removed, mode, pins, observe, timeout, variation, watch: None, place: None })
+        Ok(Request { changed, ready, removed, mode, pins, observe, timeout, variation, watch: None, place: None })
     }
 
     /// Waits until at least one trial has ended, or a moment has passed.
@@ -291,12 +292,21 @@ impl Oracle {
                 self.given_up.insert(question.candidate.id.clone());
             }
         }
-        if let Verdict::Other { failure, .. } = &verdict {
+        if let Verdict::Other { failure, differs } = &verdict
+            && !(matches!(differs, Difference::Value | Difference::Limit) && self.is_only_data(&question.candidate))
+        {
             self.keep_other(failure, &question);
         }
         self.record(&question, &outcome, at, self.setting.name.clone(), self.setting.mode, verdict)?;
         self.litter.push(outcome.scratch);
         Ok(())
+    }
+
+    /// The program as it is on less data: with other rows, another number of the same failure is no news.
+    fn is_only_data(&self, candidate: &Candidate) -> bool {
+        let original = self.original.tree();
+        let is_whole = candidate.tree.changed(original).next().is_none();
+        !candidate.data.is_whole() && is_whole && candidate.tree.removed(original).next().is_none()
     }
 
     fn keep_other(&mut self, failure: &str, question: &Question) {
@@ -378,6 +388,7 @@ impl Oracle {
                 request.watch = watch.clone();
                 if *in_place {
                     request.changed.clear();
+                    request.ready.clear();
                     request.removed.clear();
                 }
                 request.changed.extend(setting.variation.files.iter().cloned());

@@ -38,7 +38,7 @@ pub enum Verdict {
     Other {
         /// The other failure in one line.
         failure: String,
-        /// In what it differs: `class`, `site` or `value`.
+        /// In what it differs.
         differs: Difference,
     },
     /// It does not fail.
@@ -69,7 +69,9 @@ pub enum Difference {
     Failure,
     /// The statement that fails.
     Site,
-    /// The offending value, its limit or its sample.
+    /// The limit that the offending value breaks.
+    Limit,
+    /// The offending value or its sample.
     Value,
 }
 
@@ -205,8 +207,13 @@ fn compare(seen: &Seen, target: &Target, locate: &dyn Fn(&Frame) -> Option<StmtI
         && !same_offence(found, wanted, target.sample_counts)
     {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "?".to_owned());
+        let differs = if is_integer(&wanted.value) && found.kind == wanted.kind && found.limit != wanted.limit {
+            Difference::Limit
+        } else {
+            Difference::Value
+        };
         return other(
-            Difference::Value,
+            differs,
             format!("{}{at}: {} against {}", seen.signature, text(&found.value), text(&found.limit)),
         );
     }

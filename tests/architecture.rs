@@ -17,6 +17,7 @@ const RANKS: &[(&str, u32)] = &[
     ("harness", 0),
     ("signature", 1),
     ("environment", 1),
+    ("data", 1),
     ("case", 2),
     ("candidate", 2),
     ("passes", 3),

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use similar::TextDiff;
 
+use crate::data::{Data, DataError};
 use crate::evidence::{Found, Ground};
 use crate::explain::{self, RunExplanation};
 use crate::ledger::{self, LedgerError, Record};
@@ -107,6 +108,8 @@ pub struct Contents<'a> {
     pub jobs: usize,
     /// Seconds of the whole run.
     pub seconds: f64,
+    /// Bytes of the project's data files: of the program as given, and in `source/`.
+    pub data_bytes: (u64, u64),
 }
 
 impl Contents<'_> {
@@ -148,6 +151,9 @@ pub enum BundleError {
     /// A source file of it.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A data file that is cut.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// Its ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -181,6 +187,7 @@ pub fn write(out: &Path, contents: &Contents<'_>, secrets: &mut Secrets) -> Resu
     for (number, other) in contents.oracle.others().enumerate() {
         let folder = out.join("other").join(format!("{:02}", number + 1));
         other.candidate.tree.write_all(&folder)?;
+        write_data(&other.candidate.data, &contents.oracle.pool().spec().scratch, &folder)?;
         put(&folder, "FAILURE.txt", &format!("{}\n", other.failure))?;
     }
     let resumable = contents.outcome == Outcome::Interrupted;
@@ -191,6 +198,16 @@ pub fn write(out: &Path, contents: &Contents<'_>, secrets: &mut Secrets) -> Resu
     let summary = conclude(out, Summary::of(contents, files), secrets)?;
     let Reports { json: report, repro } = rebuild(out, secrets).map_err(Box::new)?;
     Ok(Bundle { out: out.to_owned(), outcome: contents.outcome, explanation: summary.explanation, repro, diff, report })
+}
+
+/// Writes what is left of data files into a folder; those that are whole are the project's.
+fn write_data(data: &Data, scratch: &Path, folder: &Path) -> Result<(), BundleError> {
+    for (path, from) in data.lay_out(scratch)? {
+        let to = folder.join(path);
+        let written = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(&from, &to));
+        written.map_err(|source| BundleError::File { path: to, source })?;
+    }
+    Ok(())
 }
 
 /// Appends how the run ended to the ledger, without secrets; what the reports say is made of this.

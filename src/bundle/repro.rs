@@ -46,15 +46,14 @@ impl Repro {
 }
 
 /// The forms to try, the most readable first: flat or with embedded modules, each without and with fixed seeds.
-pub fn forms(program: &Program, invocation: &Invocation, found: &Found) -> Vec<Repro> {
+///
+/// Its data files are those of `source`.
+pub fn forms(program: &Program, invocation: &Invocation, found: &Found, source: &Path) -> Vec<Repro> {
     let roots = roots(invocation);
     let Some(entry) = entry(program, invocation, &roots) else { return Vec::new() };
     let data = data(program, invocation, found);
-    let bytes = data
-        .iter()
-        .filter_map(|path| fs::metadata(invocation.project.join(path)).ok())
-        .map(|metadata| metadata.len())
-        .sum();
+    let bytes =
+        data.iter().filter_map(|path| fs::metadata(source.join(path)).ok()).map(|metadata| metadata.len()).sum();
     let mut bodies = Vec::new();
     if let Some(flat) = join::flatten(program, &entry, &roots) {
         bodies.push(flat);

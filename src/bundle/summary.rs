@@ -175,8 +175,8 @@ impl Summary {
             },
             program: program(ground),
             source_files: reducer.program().paths().to_vec(),
-            original: size(reducer.original()),
-            source: size(reducer.program()),
+            original: Size { data_bytes: contents.data_bytes.0, ..size(reducer.original()) },
+            source: Size { data_bytes: contents.data_bytes.1, ..size(reducer.program()) },
             repro: confirmed.repro.as_ref().map(|one| ReproSummary {
                 size: tree_size(&one.repro.tree(), one.repro.data_bytes()),
                 how: one.how.to_owned(),

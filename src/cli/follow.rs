@@ -103,6 +103,7 @@ fn run(spec: PoolSpec) -> Result<Outcome, GroundError> {
     let mut pool = Pool::start(spec)?;
     let request = Request {
         changed: Vec::new(),
+        ready: Vec::new(),
         removed: Vec::new(),
         mode: Mode::Fork,
         pins: Pins::NONE,

@@ -46,6 +46,10 @@ pub(super) fn bundle(bundle: &Bundle, print_diff: bool) {
         number("/source/files"),
         number("/original/files"),
     ));
+    let (data, whole) = (number("/source/data_bytes"), number("/original/data_bytes"));
+    if data != whole {
+        print(&format!("data:      {data} of {whole} bytes"));
+    }
     let seconds = report.pointer("/seconds/total").and_then(Value::as_f64).unwrap_or_default();
     print(&format!(
         "runs:      {} in {seconds:.0} s ({} cached, {} inferred, {} wasted)",

@@ -245,6 +245,7 @@ impl<'a> Runner<'a> {
         Request {
             variation: Variation::default(),
             changed: Vec::new(),
+            ready: Vec::new(),
             removed: Vec::new(),
             mode,
             pins: entry.pins,

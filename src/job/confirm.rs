@@ -118,7 +118,7 @@ fn confirm_joined(
     out: &Path,
 ) -> Result<Option<ConfirmedRepro>, JobError> {
     let loose = loose(target);
-    for mut repro in repro::forms(reducer.program(), &session.ground.invocation, found) {
+    for mut repro in repro::forms(reducer.program(), &session.ground.invocation, found, &out.join("source")) {
         // What is confirmed is what the user gets: without secrets.
         repro.text = session.secrets.clone().clean("repro.py", &repro.text);
         let header = repro::header(found, &session.ground);

@@ -12,6 +12,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use super::error::JobError;
 use crate::candidate::Candidate;
 use crate::evidence::Found;
+use crate::oracle::OracleError;
 
 /// Keeper of `source/`.
 pub(super) struct Best {
@@ -19,6 +20,7 @@ pub(super) struct Best {
     project: PathBuf,
     /// Project files that the program reads beside its sources, relative.
     data: BTreeSet<String>,
+    scratch: PathBuf,
 }
 
 impl Best {
@@ -33,7 +35,21 @@ impl Best {
             .map(|opened| opened.path.clone())
             .filter(|path| project.join(path).is_file())
             .collect();
-        Self { out: out.to_owned(), project, data }
+        Self { out: out.to_owned(), project, data, scratch: PathBuf::new() }
+    }
+
+    /// The same for candidates whose data may be cut: what is left of it is written below a temporary folder.
+    pub(super) fn over(self, scratch: &Path) -> Self {
+        Self { scratch: scratch.to_owned(), ..self }
+    }
+
+    /// Bytes of the data files: of the program as given, and in `source/`.
+    pub(super) fn data_bytes(&self) -> (u64, u64) {
+        let sum = |folder: &Path| {
+            let files = self.data.iter().filter_map(|path| fs::metadata(folder.join(path)).ok());
+            files.map(|facts| facts.len()).sum()
+        };
+        (sum(&self.project), sum(&self.out.join("source")))
     }
 
     /// Puts a candidate in place; its data files are links to the originals until the run ends.
@@ -67,6 +83,13 @@ impl Best {
         }
         fs::create_dir_all(&new).map_err(fail(&new))?;
         candidate.tree.write_all(&new)?;
+        for (path, from) in candidate.data.lay_out(&self.scratch).map_err(OracleError::from)? {
+            let to = new.join(path);
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent).map_err(fail(parent))?;
+            }
+            fs::copy(&from, &to).map_err(fail(&to))?;
+        }
         for path in &self.data {
             let (from, to) = (self.project.join(path), new.join(path));
             if to.exists() || !from.is_file() {

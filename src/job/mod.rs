@@ -5,6 +5,7 @@
 
 pub mod bisect;
 mod confirm;
+mod data;
 mod error;
 mod explain;
 mod first;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use crate::bundle::secrets::Private;
 use crate::bundle::{self, Bundle, Confirmed, Contents, Outcome as BundleOutcome, repro};
+use crate::candidate::Candidate;
 use crate::evidence::{Found, Ground};
 use crate::ledger::{Hold, Ledger, LedgerError, Record};
 use crate::oracle::{Setting, Stop};
@@ -236,7 +238,8 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
-    Best::new(out, session.ground.invocation.project.clone(), found).finish(&reducer.best())?;
+    let best = Best::new(out, session.ground.invocation.project.clone(), found);
+    best.finish(&reducer.best())?;
     session.clean_source(out)?;
     let target = target::aim(&original, found, session.level());
     let first = first::find(session, found, &target)?;
@@ -252,6 +255,7 @@ fn as_it_is(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bund
         ground: &session.ground,
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
+        data_bytes: best.data_bytes(),
     };
     let mut secrets = session.secrets.clone();
     Ok(bundle::write(out, &contents, &mut secrets)?)
@@ -270,16 +274,25 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
     session.oracle.aim(target.clone());
     session.oracle.set(setting);
     let argv = session.ground.invocation.argv.clone();
-    let mut reducer = Reducer::new(
+    let best = Best::new(out, session.ground.invocation.project.clone(), found).over(session.scratch.path());
+    best.keep(&Candidate::new(original.tree().clone()))?;
+    let first = first::find(session, found, &target)?;
+    // A stop is seen again at once by the search.
+    let thinned = stop_of(data::thin(session, found, &target))?.unwrap_or_default();
+    let (trace, frames) = thinned.as_ref().map_or((&found.trace, &found.frames), |one| (&one.trace, &one.frames));
+    let mut reducer = Reducer::over(
         Arc::clone(&original),
-        traced::observed(&original, &found.trace, &found.frames, &argv),
+        thinned.as_ref().map(|one| one.data.clone()).unwrap_or_default(),
+        traced::observed(&original, trace, frames, &argv),
         repro::entry_of(&original, &session.ground.invocation),
         Arc::clone(&session.options.plan),
         session.options.certify,
     );
-    let best = Best::new(out, session.ground.invocation.project.clone(), found);
-    best.keep(&reducer.best())?;
-    let first = first::find(session, found, &target)?;
+    let target = thinned.as_ref().map_or(target, |one| one.target.clone());
+    session.oracle.aim(target.clone());
+    if thinned.is_some() {
+        best.keep(&reducer.best())?;
+    }
     let width = session.jobs();
     let start = (original.statements_count(), original.tokens_count());
     let observer = &mut session.observer;
@@ -320,17 +333,17 @@ fn reduce(session: &mut Session<'_>, found: &Found, out: &Path) -> Result<Bundle
             }
             Ok(())
         };
-        stop_of(drive::run(&mut reducer, &mut session.oracle, width, watch))?
+        stop_of(drive::run(&mut reducer, &mut session.oracle, width, watch))?.err()
     };
     session.oracle.drop_all();
     finish(session, found, &target, &reducer, best, first, stopped)
 }
 
 /// A stop is an outcome; everything else stays an error.
-fn stop_of(result: Result<(), JobError>) -> Result<Option<Stop>, JobError> {
+fn stop_of<T>(result: Result<T, JobError>) -> Result<Result<T, Stop>, JobError> {
     match result {
-        Ok(()) => Ok(None),
-        Err(JobError::Oracle(crate::oracle::OracleError::Stopped(stop))) => Ok(Some(stop)),
+        Ok(done) => Ok(Ok(done)),
+        Err(JobError::Oracle(crate::oracle::OracleError::Stopped(stop))) => Ok(Err(stop)),
         Err(error) => Err(error),
     }
 }
@@ -374,6 +387,7 @@ fn finish(
         ground: &session.ground,
         jobs: session.jobs(),
         seconds: session.begun.elapsed().as_secs_f64(),
+        data_bytes: best.data_bytes(),
     };
     let mut secrets = session.secrets.clone();
     Ok(bundle::write(&session.options.out, &contents, &mut secrets)?)

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::candidate::Candidate;
+use crate::data::DataError;
 use crate::ledger::LedgerError;
 use crate::trial::{Mode, Observe, Pins, PoolError, Variation, Watch};
 use crate::verdict::Target;
@@ -27,6 +28,9 @@ pub enum OracleError {
         /// Which file.
         path: String,
     },
+    /// What is left of a data file could not be written.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The user or a limit ended the run.
     #[error("stopped: {0:?}")]
     Stopped(Stop),

@@ -15,4 +15,5 @@ mod slice;
 pub mod speculation;
 mod stage;
 pub mod sweep;
+pub mod thinning;
 pub mod traced;

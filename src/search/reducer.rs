@@ -16,6 +16,7 @@ use super::stage::{Incumbent, Kind, Stage};
 use super::sweep::Sweep;
 use super::traced;
 use crate::candidate::{Candidate, CandidateId};
+use crate::data::Data;
 use crate::oracle::Question;
 use crate::passes::Facts;
 use crate::plan::Plan;
@@ -76,8 +77,20 @@ impl Reducer {
         plan: Arc<Plan>,
         certify: Certify,
     ) -> Self {
+        Self::over(original, Data::default(), observed, entry, plan, certify)
+    }
+
+    /// The same with what is left of its data.
+    pub fn over(
+        original: Arc<Program>,
+        data: Data,
+        observed: Observed,
+        entry: Option<String>,
+        plan: Arc<Plan>,
+        certify: Certify,
+    ) -> Self {
         let graph = Arc::new(Graph::build(&original, &observed));
-        let best = Arc::new(Incumbent::new(Arc::clone(&original)));
+        let best = Arc::new(Incumbent::new(Arc::clone(&original), data));
         let kind = if observed.crash.is_empty() { Kind::Whole } else { Kind::Truncated };
         let machine = Box::new(slice(&original, &observed, &graph, kind == Kind::Truncated));
         let stage = Stage::Slice { base: Arc::clone(&best), graph: Arc::clone(&graph), machine, kind, misses: 0 };

@@ -12,6 +12,7 @@ use super::removals::StatementRemovals;
 use super::slice::Cascade;
 use super::sweep::Sweep;
 use crate::candidate::Candidate;
+use crate::data::Data;
 use crate::passes::{Proposal, combine};
 use crate::plan::Plan;
 use crate::program::{Graph, Program, SourceTree, StmtSet};
@@ -26,9 +27,9 @@ pub(super) struct Incumbent {
 }
 
 impl Incumbent {
-    pub(super) fn new(program: Arc<Program>) -> Self {
+    pub(super) fn new(program: Arc<Program>, data: Data) -> Self {
         Self {
-            candidate: Candidate::new(program.tree().clone()),
+            candidate: Candidate::with(program.tree().clone(), data),
             size: (program.statements_count(), program.tokens_count()),
             program,
         }
@@ -120,19 +121,19 @@ impl Stage {
     /// What a question's set stands for; `None` when its text does not parse.
     pub(super) fn candidate(&self, keep: &Set) -> Option<Incumbent> {
         let (base, tree) = match self {
-            Stage::Slice { base, .. } => (&base.program, without(&base.program, keep)?),
+            Stage::Slice { base, .. } => (base, without(&base.program, keep)?),
             Stage::Structure { base, proposals, .. } => {
                 let chosen = keep.iter().filter_map(|index| proposals.get(index));
-                (&base.program, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
+                (base, combine(&base.program, chosen).apply(base.program.tree()).ok()?)
             }
-            Stage::Sweep { base, .. } => (&base.program, without(&base.program, keep)?),
+            Stage::Sweep { base, .. } => (base, without(&base.program, keep)?),
             Stage::Trace { .. } | Stage::Done => return None,
         };
-        let program = base.parse_next(&tree).ok()?;
-        if program.opaque().len() > base.opaque().len() {
+        let program = base.program.parse_next(&tree).ok()?;
+        if program.opaque().len() > base.program.opaque().len() {
             return None;
         }
-        Some(Incumbent::new(Arc::new(program)))
+        Some(Incumbent::new(Arc::new(program), base.candidate.data.clone()))
     }
 }
 

@@ -128,6 +128,8 @@ pub struct Variation {
 pub struct Request {
     /// Files that differ from the project, relative path and bytes.
     pub changed: Vec<(String, Vec<u8>)>,
+    /// The same for files that lie ready, relative path and place; many trials may share one.
+    pub ready: Vec<(String, PathBuf)>,
     /// Files of the project that are absent in the candidate.
     pub removed: Vec<String>,
     /// Fork or fresh interpreter.

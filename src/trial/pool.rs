@@ -239,7 +239,8 @@ impl Pool {
             "trial": id.0, "mode": request.mode, "scratch": scratch,
             "project": variation.project.as_ref().unwrap_or(&project), "workdir": workdir,
             "python": variation.python, "hook": variation.hook,
-            "changed": request.changed.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+            "changed": request.changed.iter().map(|(path, _)| path)
+                .chain(request.ready.iter().map(|(path, _)| path)).collect::<Vec<_>>(),
             "removed": request.removed, "program": program, "env": env,
             "seed": request.pins.seed, "num_workers": request.pins.num_workers,
             "launch_blocking": request.pins.launch_blocking, "device": self.spec.device, "witness": true,
@@ -371,12 +372,22 @@ impl Pool {
         fs::create_dir_all(scratch.join("tmp"))?;
         let files = scratch.join("files");
         fs::create_dir_all(&files)?;
-        for (path, bytes) in &request.changed {
+        let target = |path: &str| -> std::io::Result<PathBuf> {
             let target = files.join(path);
             if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }
-            fs::write(target, bytes)?;
+            Ok(target)
+        };
+        for (path, bytes) in &request.changed {
+            fs::write(target(path)?, bytes)?;
+        }
+        for (path, place) in &request.ready {
+            let target = target(path)?;
+            // Ours, and a view never writes to what it lays over the project: no copy for each trial.
+            if fs::hard_link(place, &target).is_err() {
+                fs::copy(place, &target)?;
+            }
         }
         Ok(())
     }

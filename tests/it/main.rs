@@ -11,6 +11,7 @@ mod call;
 mod case;
 mod corpus;
 mod corpus_commands;
+mod data;
 mod emulated;
 mod explain;
 mod explain_cases;
