@@ -468,6 +468,16 @@ fn what_ends_before_anything_was_answered_leaves_nothing() {
 }
 
 #[test]
+fn what_the_emulated_device_does_not_have_is_no_failure_to_bisect() {
+    let project = with_torch_of(&old_python(), "import torch\ntorch.cuda.CUDAGraph()\n");
+    ends(
+        &project.bisect(&["launches", "crash.yaml"]),
+        7,
+        &["needs what the emulated device does not have: CUDA graphs"],
+    );
+}
+
+#[test]
 fn a_pin_that_makes_the_program_fail_otherwise_hides_nothing() {
     let program = "import os\nif os.environ.get('CUDA_LAUNCH_BLOCKING') == '1':\n    raise KeyError('other')\nraise ValueError('x')\n";
     let project = Project::new(&[("x.py", program), ("crash.yaml", &format!("command: {} x.py\n", plain()))]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::JobError;
-use super::super::preflight::{describe, not_reproduced};
+use super::super::preflight::describe;
 use super::super::session::Session;
 use super::files::Files;
 use super::{Axis, Work, remember};
@@ -84,8 +84,8 @@ pub(super) fn look(work: &mut Work<'_>, end: Ready, ways: Ways) -> Result<Start,
     let mut failing = None;
     for _ in 0..PATIENCE {
         let outcome = session.look(&given, INVENTORY)?;
-        if outcome.report.as_ref().is_some_and(|report| report.not_emulated.is_some()) {
-            return Err(not_reproduced(&outcome));
+        if let Some(what) = outcome.report.as_ref().and_then(|report| report.not_emulated.clone()) {
+            return Err(JobError::NotEmulated { what });
         }
         let aim = Aim::of(&outcome, session.level());
         answers.push(if aim.is_some() { Answer::Fails } else { Answer::Passes });
