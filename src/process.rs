@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child as StdChild, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,6 +20,8 @@ use nix::unistd::Pid;
 
 /// How long a child may take to obey SIGTERM before its group gets SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
+/// How often is looked whether the user wants the run to end.
+const LOOK: Duration = Duration::from_millis(100);
 /// How long a killed child may take to be reaped before it is given up (it then hangs in the kernel).
 const REAP: Duration = Duration::from_secs(10);
 
@@ -32,6 +36,8 @@ pub struct Spawn {
     pub unset: Vec<String>,
     /// Working directory; the caller's when absent.
     pub cwd: Option<PathBuf>,
+    /// Ends the child once it is set.
+    pub interrupted: Option<Arc<AtomicBool>>,
 }
 
 /// How a child ended.
@@ -68,6 +74,12 @@ pub enum ProcessError {
         program: String,
         /// The system's reason.
         source: std::io::Error,
+    },
+    /// The user wants the run to end.
+    #[error("`{program}` was ended: interrupted")]
+    Interrupted {
+        /// What was running.
+        program: String,
     },
     /// A log file or pipe failed.
     #[error("cannot read the output of `{program}`: {source}")]
@@ -130,9 +142,18 @@ pub fn run(spawn: &Spawn, timeout: Duration) -> Result<Output, ProcessError> {
     let mut command = spawn.command();
     command.stdin(Stdio::null()).stdout(stdout.try_clone().map_err(fail)?).stderr(stderr.try_clone().map_err(fail)?);
     let mut child = spawn.start(command)?;
-    let end = match child.wait_until(Instant::now() + timeout) {
-        Some(end) => end,
-        None => child.end(),
+    let deadline = Instant::now() + timeout;
+    let end = loop {
+        if let Some(end) = child.wait_until(deadline.min(Instant::now() + LOOK)) {
+            break end;
+        }
+        if spawn.interrupted.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            child.end();
+            return Err(ProcessError::Interrupted { program: spawn.name() });
+        }
+        if Instant::now() >= deadline {
+            break child.end();
+        }
     };
     let stdout = read_back(&mut stdout).map_err(fail)?;
     let stderr = read_back(&mut stderr).map_err(fail)?;
@@ -262,6 +283,16 @@ mod tests {
                 .unwrap();
         assert_eq!(output.end, End::TimedOut);
         assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_child_ends_with_its_group_when_the_user_interrupts() {
+        let mut spawn = Spawn::new(["sh", "-c", "sleep 600 & wait"]);
+        let flag = Arc::new(AtomicBool::new(false));
+        spawn.interrupted = Some(Arc::clone(&flag));
+        let waiting = std::thread::spawn(move || run(&spawn, Duration::from_secs(600)));
+        flag.store(true, Ordering::Relaxed);
+        assert!(matches!(waiting.join().unwrap(), Err(ProcessError::Interrupted { .. })));
     }
 
     #[test]

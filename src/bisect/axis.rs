@@ -81,6 +81,10 @@ pub trait Ordered {
     fn label(&self, point: Point) -> String {
         self.key(point)
     }
+    /// A point by another word that a log may have for it.
+    fn find(&self, _word: &str) -> Option<Point> {
+        None
+    }
     /// Makes a point ready to be run; at most as many distinct points as there are workers are in use at once.
     ///
     /// # Errors

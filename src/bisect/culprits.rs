@@ -15,6 +15,8 @@ pub type Probe = Vec<usize>;
 const DOUBT: f64 = 0.02;
 /// Runs of the whole without the failure before it counts as one that passes.
 const PATIENCE: u32 = 20;
+/// Attempts at the whole without an answer before it counts as one that cannot be run.
+const ATTEMPTS: u32 = 2;
 /// Most runs of one subset.
 const MOST_MISSES: i32 = 60;
 
@@ -43,6 +45,8 @@ pub enum Outcome {
     AllPass,
     /// It fails without any of them.
     NoneFails,
+    /// With all of them it gives no answer.
+    NoAnswer,
     /// These were each needed, but alone they were not seen to fail: the failure comes and goes too much.
     Unsteady(Probe),
 }
@@ -161,9 +165,12 @@ impl Culprits {
     /// The whole search as one walk over what is known; the first subset that is open ends it.
     fn walk(&self, enough: u32) -> Result<Outcome, Probe> {
         let all: Probe = (0..self.universe).collect();
-        let (hits, misses, _) = self.tallies.get(&all).copied().unwrap_or_default();
-        if hits == 0 {
-            return if misses >= self.patience { Ok(Outcome::AllPass) } else { Err(all) };
+        let (hits, misses, skips) = self.tallies.get(&all).copied().unwrap_or_default();
+        match hits {
+            0 if misses >= self.patience => return Ok(Outcome::AllPass),
+            0 if skips >= ATTEMPTS => return Ok(Outcome::NoAnswer),
+            0 => return Err(all),
+            _ => {}
         }
         if self.empty == Empty::Asked && self.fails(&Probe::new(), enough)? {
             return Ok(Outcome::NoneFails);
@@ -318,6 +325,7 @@ mod tests {
         let with = |run: fn(&[usize]) -> Answer| search(Culprits::new(5, Empty::Asked, Rest::Searched), run).0;
         assert_eq!(with(|_| Answer::Fails), Outcome::NoneFails);
         assert_eq!(with(|_| Answer::Passes), Outcome::AllPass);
+        assert_eq!(with(|_| Answer::Skip), Outcome::NoAnswer);
     }
 
     #[test]

@@ -120,12 +120,12 @@ impl Driver<'_> {
         let points: BTreeMap<String, Point> =
             (0..bisector.order().len()).map(|point| (axis.key(point), point)).collect();
         for entry in entries {
-            let Some(point) = points.get(&entry.key) else {
+            let Some(point) = points.get(&entry.key).copied().or_else(|| axis.find(&entry.key)) else {
                 let reason = format!("`{}` is not on this axis", entry.key);
                 return Err(self.log.refuse(entry, reason).into());
             };
-            bisector.mark(*point, entry.answer);
-            self.note(&entry.key, axis.label(*point), entry.answer, "from the log", None);
+            bisector.mark(point, entry.answer);
+            self.note(&axis.key(point), axis.label(point), entry.answer, "from the log", None);
         }
         Ok(())
     }
@@ -158,7 +158,10 @@ impl Driver<'_> {
         let mut ready: BTreeMap<Point, Ready> = BTreeMap::new();
         for point in points {
             if !ready.contains_key(point) {
-                ready.insert(*point, axis.prepare(*point)?);
+                let prepared = axis.prepare(*point);
+                // What was cut off by an interruption says nothing of the point.
+                self.oracle.check_bounds()?;
+                ready.insert(*point, prepared?);
             }
         }
         let mut looks = Vec::new();
@@ -208,7 +211,13 @@ impl Driver<'_> {
             };
             let key = axis.key(&probe);
             let label = label_of(axis, &probe);
-            let place = match axis.prepare(&probe)? {
+            let prepared = axis.prepare(&probe);
+            match self.oracle.check_bounds() {
+                Ok(()) => {}
+                Err(OracleError::Stopped(stop)) => return Ok(Err(stop)),
+                Err(error) => return Err(error.into()),
+            }
+            let place = match prepared? {
                 Ready::Run(place) => place,
                 Ready::Skip(why) => {
                     self.take(&key, label, Answer::Skip, &why, None)?;

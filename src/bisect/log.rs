@@ -1,6 +1,7 @@
 //! The log of a bisection: one answer a line, for people to read, edit and replay.
 //!
-//! Invariant: what is replayed is exactly what stands there; a line that names nothing of the axis is refused, with its number.
+//! Invariant: what is replayed is exactly what stands there; a line that names nothing of the axis, or may have been cut
+//! short, is refused with its number.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -71,11 +72,17 @@ impl Log {
     pub fn resume(path: &Path) -> Result<(Self, Vec<Entry>), LogError> {
         let fail = |source| LogError::File { path: path.to_owned(), source };
         let text = fs::read_to_string(path).map_err(fail)?;
+        let ended = text.is_empty() || text.ends_with('\n');
+        let lines = text.lines().count();
         let mut entries = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let plain = line.split('#').next().unwrap_or_default();
             let wrong = |reason: String| LogError::Line { path: path.to_owned(), line: at + 1, reason };
             let words: Vec<&str> = plain.split_whitespace().collect();
+            // A name that lacks its end may be another name.
+            if at + 1 == lines && !ended && !words.is_empty() && !line.contains('#') {
+                return Err(wrong("it may have been cut short: end it with a newline, or take it out".to_owned()));
+            }
             let (word, key) = match words.as_slice() {
                 [] => continue,
                 [word, key] => (*word, (*key).to_owned()),
@@ -90,8 +97,8 @@ impl Log {
             entries.push(Entry { line: at + 1, key, answer });
         }
         let mut file = OpenOptions::new().append(true).open(path).map_err(fail)?;
-        if !text.is_empty() && !text.ends_with('\n') {
-            writeln!(file).map_err(fail)?;
+        if !ended {
+            file.write_all(b"\n").map_err(fail)?;
         }
         Ok((Self { path: path.to_owned(), file, answers: entries.len() }, entries))
     }
@@ -103,7 +110,9 @@ impl Log {
     pub fn append(&mut self, key: &str, answer: Answer, why: &str) -> Result<(), LogError> {
         let why = why.lines().next().unwrap_or_default();
         self.answers += 1;
-        writeln!(self.file, "{:<6} {key}  # {why}", answer.word())
+        // At once, so that a kill leaves a whole line or none.
+        self.file
+            .write_all(format!("{:<6} {key}  # {why}\n", answer.word()).as_bytes())
             .map_err(|source| LogError::File { path: self.path.clone(), source })
     }
 
@@ -180,5 +189,19 @@ mod tests {
         assert!(
             Log::resume(&path).unwrap_err().to_string().ends_with(":2: `bad` is none of `fails`, `passes` and `skip`")
         );
+    }
+
+    #[test]
+    fn a_last_line_that_may_lack_the_end_of_its_name_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let resume = |text: &str| {
+            fs::write(&path, text).unwrap();
+            Log::resume(&path).map(|(_, entries)| entries.len())
+        };
+        assert!(resume("fails 1a2b\npasses 3c").unwrap_err().to_string().contains(":2: it may have been cut short"));
+        assert_eq!(resume("fails 1a2b\npasses 3c4d  # half a rea").unwrap(), 2);
+        assert!(fs::read_to_string(&path).unwrap().ends_with("rea\n"), "the next answer begins a line");
+        assert_eq!(resume("fails 1a2b\npasses 3c\n").unwrap(), 2);
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &BisectArgs) -> ExitCode {
         parents: if args.first_parent { Parents::First } else { Parents::All },
         paths: args.path.clone(),
         log: args.log.clone(),
-        surroundings: ground::surroundings(),
+        surroundings: ground::surroundings().until(&options.interrupted),
     };
     let mut progress = Progress::new(style(&args.output));
     let result = bisect::run(ground, options, &ask, &mut |happening| progress.show(&happening));

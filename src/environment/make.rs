@@ -77,8 +77,8 @@ pub(super) fn make_with(
     }
     notice(Notice::Making { folder: folder.clone(), by: if uv.is_some() { "uv" } else { "pip" } });
     let made = match (&uv, &base) {
-        (Some(uv), base) => with_uv(uv, *base, requirements, &folder),
-        (None, Some(base)) => with_pip(base, requirements, &folder),
+        (Some(uv), base) => with_uv(uv, *base, requirements, &folder, surroundings),
+        (None, Some(base)) => with_pip(base, requirements, &folder, surroundings),
         (None, None) => Err(EnvironmentError::NotFound("no python3 on PATH".to_owned())),
     };
     let written = made.and_then(|()| lay_over(beneath, &folder)).and_then(|()| {
@@ -182,7 +182,13 @@ fn lay_over(beneath: Beneath<'_>, folder: &Path) -> Result<(), EnvironmentError>
     Ok(())
 }
 
-fn with_uv(uv: &Path, base: Option<&Path>, requirements: &Requirements, folder: &Path) -> Result<(), EnvironmentError> {
+fn with_uv(
+    uv: &Path,
+    base: Option<&Path>,
+    requirements: &Requirements,
+    folder: &Path,
+    surroundings: &Surroundings,
+) -> Result<(), EnvironmentError> {
     let mut venv = vec![uv.as_os_str().to_owned(), "venv".into(), "--quiet".into()];
     if let Some(base) = base {
         venv.extend(["--python".into(), base.as_os_str().to_owned()]);
@@ -190,19 +196,24 @@ fn with_uv(uv: &Path, base: Option<&Path>, requirements: &Requirements, folder: 
         venv.extend(["--python".into(), version.into()]);
     }
     venv.push(folder.into());
-    step("uv venv", Spawn::new(venv), folder)?;
+    step("uv venv", Spawn::new(venv), folder, surroundings)?;
     let mut install =
         vec![uv.as_os_str().to_owned(), "pip".into(), "install".into(), "--quiet".into(), "--python".into()];
     install.push(folder.join("bin/python").into());
-    install_from(install, "uv pip install", requirements, folder)
+    install_from(install, "uv pip install", requirements, folder, surroundings)
 }
 
-fn with_pip(base: &Path, requirements: &Requirements, folder: &Path) -> Result<(), EnvironmentError> {
+fn with_pip(
+    base: &Path,
+    requirements: &Requirements,
+    folder: &Path,
+    surroundings: &Surroundings,
+) -> Result<(), EnvironmentError> {
     let venv: [&std::ffi::OsStr; 4] = [base.as_os_str(), "-m".as_ref(), "venv".as_ref(), folder.as_os_str()];
-    step("python -m venv", Spawn::new(venv), folder)?;
+    step("python -m venv", Spawn::new(venv), folder, surroundings)?;
     let mut install = vec![folder.join("bin/python").into_os_string()];
     install.extend(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"].map(Into::into));
-    install_from(install, "pip install", requirements, folder)
+    install_from(install, "pip install", requirements, folder, surroundings)
 }
 
 /// Installs through a requirements file: lines such as `--extra-index-url` work, and no name is taken for an option.
@@ -211,6 +222,7 @@ fn install_from(
     name: &str,
     requirements: &Requirements,
     folder: &Path,
+    surroundings: &Surroundings,
 ) -> Result<(), EnvironmentError> {
     if requirements.packages.is_empty() {
         return Ok(());
@@ -219,10 +231,11 @@ fn install_from(
     let text = format!("{}\n", requirements.packages.join("\n"));
     std::fs::write(&list, text).map_err(|source| EnvironmentError::Cache { path: list.clone(), source })?;
     install.extend(["-r".into(), list.into_os_string()]);
-    step(name, Spawn::new(install), folder)
+    step(name, Spawn::new(install), folder, surroundings)
 }
 
-fn step(name: &str, mut spawn: Spawn, folder: &Path) -> Result<(), EnvironmentError> {
+fn step(name: &str, mut spawn: Spawn, folder: &Path, surroundings: &Surroundings) -> Result<(), EnvironmentError> {
+    spawn.interrupted.clone_from(&surroundings.interrupted);
     // An active environment must not get the packages, nor a start-up file of the user change what is made.
     spawn.unset = ["VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__"].map(str::to_owned).to_vec();
     spawn.cwd = folder.parent().map(Path::to_path_buf);

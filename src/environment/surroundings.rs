@@ -5,14 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use nix::unistd::{AccessFlags, access};
 
 /// The environment variables that the user started us with.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// By name.
     pub vars: BTreeMap<String, String>,
+    /// Set once the user wants the run to end: what is being installed then is ended.
+    pub(super) interrupted: Option<Arc<AtomicBool>>,
 }
 
 impl Surroundings {
@@ -20,7 +24,13 @@ impl Surroundings {
     pub fn new(vars: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>) -> Surroundings {
         let vars =
             vars.into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Surroundings { vars: vars.collect() }
+        Surroundings { vars: vars.collect(), interrupted: None }
+    }
+
+    /// The same, until this is set.
+    #[must_use]
+    pub fn until(self, interrupted: &Arc<AtomicBool>) -> Surroundings {
+        Surroundings { interrupted: Some(Arc::clone(interrupted)), ..self }
     }
 
     /// The same with these variables set.

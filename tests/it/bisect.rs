@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -356,6 +358,132 @@ fn ends_that_do_not_fit_each_other_are_refused_and_leave_nothing() {
     // Both ends fail.
     let same = project.bisect(&["commits", "crash.yaml", "--good", &ids[11]]);
     ends(&same, 2, &["the passing end fails as well"]);
+}
+
+/// Until this many answers stand in the log of a bisection that runs.
+fn wait_for_answers(project: &Project, child: &mut Child, count: usize) {
+    let log = project.path("crash.bisect/log");
+    let begun = Instant::now();
+    let answers = || fs::read_to_string(&log).unwrap_or_default().lines().filter(|line| !line.starts_with('#')).count();
+    while answers() < count {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        assert!(begun.elapsed() < Duration::from_secs(120), "no answer comes");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// A line of commits of which the later half fails, each after a moment.
+fn slow_history() -> (Project, Vec<String>) {
+    let program = "import time, lib\ntime.sleep(0.2)\nif lib.BROKEN:\n    raise ValueError('broken')\n";
+    let project = Project::new(&[("x.py", program)]);
+    project.git(&["init", "-q", "-b", "main"]);
+    let commit = |number: usize| {
+        project.write("lib.py", &format!("BROKEN = {}\nN = {number}\n", if number < 17 { "False" } else { "True" }));
+        project.git(&["add", "-A"]);
+        project.git(&["commit", "-q", "-m", &format!("c{number}")]);
+        project.git(&["rev-parse", "HEAD"])
+    };
+    let ids = (0..32).map(commit).collect();
+    project.write("crash.yaml", &format!("command: {} x.py\n", plain()));
+    (project, ids)
+}
+
+#[test]
+fn what_was_answered_before_a_kill_or_an_interruption_is_not_asked_again() {
+    let (project, ids) = slow_history();
+    let words = ["bisect", "commits", "crash.yaml", "--good", &ids[0], "--device", "emulated", "-j1"];
+    let mut command = reduce();
+    let mut child = command.current_dir(project.folder.path()).args(words).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_answers(&project, &mut child, 4);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut child = command.arg("--resume").stdout(Stdio::null()).spawn().unwrap();
+    wait_for_answers(&project, &mut child, 7);
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap()),
+        nix::sys::signal::Signal::SIGINT,
+    )
+    .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(project.report()["outcome"], "limit");
+    // A guess of the user, abbreviated as git does; then a line that a full disk cut short.
+    let log = project.path("crash.bisect/log");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, format!("{text}passes {}", &ids[16][..9])).unwrap();
+    let resume = || project.bisect(&["commits", "crash.yaml", "--good", &ids[0], "--resume"]);
+    ends(&resume(), 2, &["it may have been cut short: end it with a newline, or take it out"]);
+    fs::write(&log, format!("{text}passes {}\n", &ids[16][..9])).unwrap();
+    ends(&resume(), 0, &["broken by", "c17 (T,"]);
+    let tried = project.report()["tried"].as_array().unwrap().len();
+    assert!(tried <= 8, "{tried} points: what stood in the log was asked again");
+    // A kill may come before there is a log.
+    fs::remove_file(&log).unwrap();
+    ends(&resume(), 0, &["broken by", "c17 (T,"]);
+}
+
+#[test]
+fn a_log_is_not_gone_on_from_when_what_was_run_has_changed() {
+    let mut table = "x,label\n".to_owned();
+    (0..64).for_each(|row| writeln!(table, "{row},{}", if row == 50 { 12 } else { row % 10 }).unwrap());
+    let program = "import csv\nfor row in csv.DictReader(open('d.csv')):\n    if int(row['label']) > 9:\n        raise ValueError('label')\n";
+    let case = format!("command: {} x.py\n", plain());
+    let project = Project::new(&[("x.py", program), ("d.csv", &table), ("crash.yaml", &case)]);
+    let resume = || project.bisect(&["samples", "crash.yaml", "--resume"]);
+    ends(&project.bisect(&["samples", "crash.yaml", "--limit-runs", "5"]), 5, &["the smallest set that failed"]);
+    project.write("d.csv", &table.replace("50,12", "50,2").replace("20,0", "20,12"));
+    ends(&resume(), 2, &["the program has changed since the run in", ": d.csv"]);
+    project.write("d.csv", &table);
+    project.write("x.py", &program.replace("> 9", "> 10"));
+    ends(&resume(), 2, &[": x.py"]);
+    project.write("x.py", program);
+    ends(&resume(), 0, &["bad: d.csv line 52"]);
+
+    // So it is with changes that are not committed, which have no id of their own.
+    let (project, ids) = history();
+    project.git(&["checkout", "-q", &ids[9]]);
+    project.write("lib.py", "BROKEN = True\n");
+    let words = ["commits", "crash.yaml", "--good", &ids[4]];
+    ends(&project.bisect(&[&words[..], &["--limit-runs", "4"]].concat()), 5, &["not decided"]);
+    project.write("lib.py", "BROKEN = 1\n");
+    ends(&project.bisect(&[&words[..], &["--resume"]].concat()), 2, &["`uncommitted-", "is not on this axis"]);
+}
+
+#[test]
+fn what_ends_before_anything_was_answered_leaves_nothing() {
+    let program = "open('d.csv').read()\nraise ValueError('x')\n";
+    let case = format!("command: {} x.py\n", plain());
+    let project = Project::new(&[("x.py", program), ("d.csv", "a\n1\n2\n"), ("crash.yaml", &case)]);
+    let refused = |words: &[&str], code: i32, says: &[&str]| {
+        ends(&project.bisect(words), code, says);
+        assert!(!project.path("crash.bisect").exists(), "{words:?}");
+    };
+    let early = "the limit of runs ended the run before the failure was understood";
+    refused(&["samples", "crash.yaml", "--limit-runs", "1"], 5, &[early]);
+    refused(&["settings", "crash.yaml", "--log", "nowhere/log"], 2, &["`nowhere/log`", "its folder is not there"]);
+    refused(
+        &["launches", "crash.yaml"],
+        3,
+        &["does not die with a device-side failure: ValueError: x", "an error of Python's own must be mended first"],
+    );
+}
+
+#[test]
+fn what_the_emulated_device_does_not_have_is_no_failure_to_bisect() {
+    let project = with_torch_of(&old_python(), "import torch\ntorch.cuda.CUDAGraph()\n");
+    ends(
+        &project.bisect(&["launches", "crash.yaml"]),
+        7,
+        &["needs what the emulated device does not have: CUDA graphs"],
+    );
+}
+
+#[test]
+fn a_pin_that_makes_the_program_fail_otherwise_hides_nothing() {
+    let program = "import os\nif os.environ.get('CUDA_LAUNCH_BLOCKING') == '1':\n    raise KeyError('other')\nraise ValueError('x')\n";
+    let project = Project::new(&[("x.py", program), ("crash.yaml", &format!("command: {} x.py\n", plain()))]);
+    let output = project.bisect(&["settings", "crash.yaml"]);
+    ends(&output, 0, &["what hides it is not known: with all of the pins it fails otherwise"]);
+    assert!(!text(&output).contains("hidden by"), "{}", text(&output));
 }
 
 /// Packages come from the index; environments from the cache of the tests, where they are made once.

@@ -86,11 +86,9 @@ impl Project {
 }
 
 fn surroundings() -> Surroundings {
-    Surroundings {
-        vars: BTreeMap::from(
-            [("PATH", "/usr/bin:/bin"), ("HOME", "/nobody")].map(|(name, value)| (name.to_owned(), value.to_owned())),
-        ),
-    }
+    Surroundings::default().with(&BTreeMap::from(
+        [("PATH", "/usr/bin:/bin"), ("HOME", "/nobody")].map(|(name, value)| (name.to_owned(), value.to_owned())),
+    ))
 }
 
 fn train() -> Project {
@@ -658,7 +656,7 @@ fn the_interpreter_is_the_one_that_case_command_or_activation_name_in_this_order
 
 #[test]
 fn no_interpreter_or_no_torch_says_how_to_name_one() {
-    let nowhere = Surroundings { vars: BTreeMap::from([("PATH".to_owned(), "/nowhere".to_owned())]) };
+    let nowhere = Surroundings::default().with(&BTreeMap::from([("PATH".to_owned(), "/nowhere".to_owned())]));
     let error = find(&Wanted::Default, &Interpreter::Unnamed, &nowhere).unwrap_err();
     assert_eq!(error.to_string(), "no interpreter: no active virtual environment, and no python3 on PATH");
     assert_eq!(error.hints()[0], "name an interpreter in crash.yaml: `python: path/to/bin/python`");

@@ -10,13 +10,15 @@ use std::path::PathBuf;
 use super::super::Point;
 use super::super::axis::{AxisError, Ordered, Ready};
 use super::super::order::Order;
-use super::git::{Checkout, Repository};
+use super::git::{self, Checkout, Repository};
 use crate::case::Invocation;
 use crate::environment::Surroundings;
 use crate::trial::Variation;
 
 /// Key of the point that is the working tree with its uncommitted changes.
 const UNCOMMITTED: &str = "uncommitted";
+/// Digits that abbreviate an id at least, as git has it.
+const SHORTEST: usize = 4;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +65,7 @@ pub struct Commits {
     subjects: BTreeMap<String, String>,
     order: Order,
     changes: PathBuf,
+    uncommitted: String,
     checkouts: Vec<(Checkout, Option<Point>, u64)>,
     most: usize,
     cache: PathBuf,
@@ -103,11 +106,17 @@ impl Commits {
         }
         subjects.insert(UNCOMMITTED.to_owned(), "uncommitted changes".to_owned());
         let changes = scratch.join("uncommitted.diff");
+        let mut uncommitted = UNCOMMITTED.to_owned();
         if ids.iter().any(|id| id == UNCOMMITTED) {
             repository.difference(&changes)?;
+            let read = |source| AxisError::File { path: changes.clone(), source };
+            let hash = blake3::hash(&std::fs::read(&changes).map_err(read)?).to_hex();
+            uncommitted = format!("{UNCOMMITTED}-{}", &hash.as_str()[..12]);
         }
         let name = blake3::hash(root.to_string_lossy().as_bytes()).to_hex().as_str()[..16].to_owned();
-        let cache = surroundings.cache().join("checkouts").join(name);
+        let checkouts = surroundings.cache().join("checkouts");
+        git::forget_orphans(&checkouts);
+        let cache = checkouts.join(name);
         Ok(Self {
             repository,
             inside,
@@ -115,6 +124,7 @@ impl Commits {
             subjects,
             order,
             changes,
+            uncommitted,
             checkouts: Vec::new(),
             most: width.max(1),
             cache,
@@ -164,13 +174,23 @@ impl Ordered for Commits {
         self.order.clone()
     }
 
+    /// Uncommitted changes are told apart by what they change: a log speaks of those that were run.
     fn key(&self, point: Point) -> String {
-        self.ids[point].clone()
+        match self.ids[point].as_str() {
+            UNCOMMITTED => self.uncommitted.clone(),
+            id => id.to_owned(),
+        }
     }
 
     fn label(&self, point: Point) -> String {
         let id = &self.ids[point];
         self.subjects.get(id).cloned().unwrap_or_else(|| id.chars().take(12).collect())
+    }
+
+    /// An id may be abbreviated, as git does.
+    fn find(&self, word: &str) -> Option<Point> {
+        let mut meant = (0..self.ids.len()).filter(|point| self.ids[*point].starts_with(word));
+        meant.next().filter(|_| word.len() >= SHORTEST && meant.next().is_none())
     }
 
     fn prepare(&mut self, point: Point) -> Result<Ready, AxisError> {

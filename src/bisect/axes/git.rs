@@ -161,6 +161,22 @@ impl Repository {
     }
 }
 
+/// Removes the checkouts of repositories that are gone: nothing can be checked out of them any more.
+pub(super) fn forget_orphans(checkouts: &Path) {
+    let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for folder in list(checkouts).flat_map(|parent| list(&parent)) {
+        let borrowed = fs::read_to_string(folder.join(".git/objects/info/alternates")).unwrap_or_default();
+        if borrowed.lines().next().is_none_or(|objects| Path::new(objects).exists()) {
+            continue;
+        }
+        let lock = OpenOptions::new().append(true).open(folder.with_extension("lock"));
+        // The lock stays: another run may be waiting to take it.
+        if let Some(_held) = lock.ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()) {
+            let _busy = fs::remove_dir_all(&folder);
+        }
+    }
+}
+
 /// A checkout that belongs to this run.
 #[derive(Debug)]
 pub(super) struct Checkout {
@@ -256,5 +272,29 @@ impl Checkout {
             End::Exited(0) => Ok(()),
             _ => Err(format!("git submodule: {}", output.stderr.trim())),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_checkouts_of_repositories_that_are_gone_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str, objects: &Path| {
+            let checkout = folder.path().join("checkouts").join(name).join("checkout-0");
+            let info = checkout.join(".git/objects/info");
+            fs::create_dir_all(&info).unwrap();
+            fs::write(info.join("alternates"), format!("{}\n", objects.display())).unwrap();
+            fs::write(checkout.with_extension("lock"), "").unwrap();
+            checkout
+        };
+        let (kept, gone) = (make("a", folder.path()), make("b", &folder.path().join("nothing")));
+        let used = make("c", &folder.path().join("nothing"));
+        let lock = OpenOptions::new().append(true).open(used.with_extension("lock")).unwrap();
+        let _held = Flock::lock(lock, FlockArg::LockExclusiveNonblock).unwrap();
+        forget_orphans(&folder.path().join("checkouts"));
+        assert!(kept.is_dir() && used.is_dir() && !gone.exists());
     }
 }

@@ -121,8 +121,10 @@ pub(super) fn cold(python: std::path::PathBuf) -> Ready {
 pub(super) fn not_made(error: EnvironmentError) -> Result<Ready, AxisError> {
     match error {
         EnvironmentError::NotMade { reason, .. } => {
-            let line = |line: &&str| line.contains("ERROR") || line.contains("error:") || line.contains("Because");
-            let why = reason.lines().find(line).or(reason.lines().last()).unwrap_or("it cannot be installed");
+            // A conflict names the two packages behind the line that says that there is one.
+            let found = |words: &[&str]| reason.lines().find(|line| words.iter().any(|word| line.contains(word)));
+            let why = found(&[" depends on ", "Because"]).or_else(|| found(&["ERROR", "error:"]));
+            let why = why.or(reason.lines().last()).unwrap_or("it cannot be installed");
             Ok(Ready::Skip(why.trim().to_owned()))
         }
         other => Err(other.into()),

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::PlainEnd;
 use super::start::{self, Start, Ways, frames_of};
 use super::{Answered, Ending, JobError, Known, Work, ending};
 use crate::bisect::axes::launches::{self, Launches};
@@ -34,17 +35,24 @@ pub(super) fn launches(work: &mut Work<'_>) -> Result<Answered, JobError> {
         neighbours: Vec::new(),
         probability: None,
     };
-    if let Some(outcome) = blocking(work, &start)? {
-        let failure = verdict::seen(&outcome).and_then(|seen| seen.failure);
-        describe_call(&mut answered, failure.as_ref(), &frames_of(&outcome));
+    if !matches!(start.aim, Aim::Device { .. }) {
+        return Err(JobError::NotReproduced { seen: start.aim.to_string(), end: PlainEnd::Error });
+    }
+    let waited = blocking(work, &start)?;
+    if let Waited::Fails(outcome) = &waited {
+        let failure = verdict::seen(outcome).and_then(|seen| seen.failure);
+        describe_call(&mut answered, failure.as_ref(), &frames_of(outcome));
         answered.lines.push("how: one run with every launch waited for; it fails the same way".to_owned());
         answered.found["how"] = json!("blocking");
         answered.neighbours = vec![BLOCKING.to_owned()];
         return Ok(answered);
     }
-    answered.lines.push("waiting for every launch hides it: one synchronisation at a time is put in".to_owned());
+    let why = if matches!(waited, Waited::Passes) { "hides it" } else { "keeps it from running to its end" };
+    answered.lines.push(format!("waiting for every launch {why}: one synchronisation at a time is put in"));
     answered.found["how"] = json!("synchronisation");
-    let count = count_launches(work, &start)?;
+    // How far a run gets differs from run to run: what was asked about before stays on the axis.
+    let asked = work.entries.iter().filter_map(|entry| entry.key.parse().ok()).max().unwrap_or_default();
+    let count = count_launches(work, &start)?.max(asked);
     let mut axis = Launches::new(count, start.aim.clone());
     work.entries.retain(|entry| entry.key != BLOCKING);
     let nothing = Some("before the first operator nothing can have failed");
@@ -115,24 +123,36 @@ fn count_launches(work: &mut Work<'_>, start: &Start) -> Result<usize, JobError>
     Ok(most)
 }
 
-/// With each launch waited for, the call that raises is the one that failed: that run, or none where waiting hides it.
-fn blocking(work: &mut Work<'_>, start: &Start) -> Result<Option<Outcome>, JobError> {
-    let said: Vec<Answer> =
+/// What comes of waiting for every launch.
+#[derive(Debug)]
+enum Waited {
+    /// The call that raises is the one that failed.
+    Fails(Box<Outcome>),
+    /// It hides the failure.
+    Passes,
+    /// The program fails otherwise, or does not end.
+    NoAnswer,
+}
+
+/// Waits for each launch, unless a log says what comes of it.
+fn blocking(work: &mut Work<'_>, start: &Start) -> Result<Waited, JobError> {
+    let mut said: Vec<Answer> =
         work.entries.iter().filter(|entry| entry.key == BLOCKING).map(|entry| entry.answer).collect();
-    if !said.is_empty() && !said.contains(&Answer::Fails) {
-        return Ok(None);
+    if said.contains(&Answer::Fails) {
+        said.clear();
     }
     let env = [("CUDA_LAUNCH_BLOCKING".to_owned(), Some("1".to_owned()))].into();
     let place = Place { variation: Variation { env, ..Variation::default() }, mode: None };
     work.drive(start, 1, |driver| {
-        for _ in 0..AGREE {
+        while said.len() < AGREE {
             let read = &mut |aim: &Aim, outcome: &Outcome| aim.read(outcome, Others::SayNothing);
             let (answer, outcome) = driver.run_once("launches", BLOCKING, "every launch waited for", &place, read)?;
             if answer == Answer::Fails {
-                return Ok(Some(outcome));
+                return Ok(Waited::Fails(Box::new(outcome)));
             }
+            said.push(answer);
         }
-        Ok(None)
+        Ok(if said.contains(&Answer::Passes) { Waited::Passes } else { Waited::NoAnswer })
     })
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Invariant: what is reported was shown by runs of both sides; the log on disk holds every answer before it counts.
 
+mod files;
 mod launches;
 mod report;
 mod sets;
@@ -22,15 +23,15 @@ use super::error::JobError;
 use super::session::{Observer, Session};
 use super::{Existing, Happening, Options, identity, new_ledger, replace};
 use crate::bisect::axes::commits;
-use crate::bisect::axis::Ordered;
+use crate::bisect::axis::{AxisError, Ordered};
 use crate::bisect::drive::{Driver, Shown};
-use crate::bisect::log::{Entry, Log};
+use crate::bisect::log::{Entry, Log, LogError};
 use crate::bisect::{Answer, Bisector, Conclusion, Options as Search, Trouble};
 use crate::candidate::Candidate;
 use crate::environment::Surroundings;
 use crate::evidence::Ground;
 use crate::ledger::{Ledger, Record};
-use crate::oracle::Stop;
+use crate::oracle::{OracleError, Stop};
 use crate::program::SourceTree;
 
 /// What is bisected.
@@ -131,7 +132,7 @@ pub fn run(ground: Ground, options: Options, ask: &Ask, observer: Observer<'_>) 
     let (ledger, log, entries) = open(&ground, &options, ask)?;
     let resumed = options.existing == Existing::Resume;
     let session = Session::open(ground, options, ledger, begun, observer)?;
-    let mut work = Work { session, ask, log, entries, shown: BTreeMap::new(), out };
+    let mut work = Work { session, ask, log, entries, shown: BTreeMap::new(), out, failure: String::new() };
     let answer = match ask.axis {
         Axis::Commits => versions::commits(&mut work),
         Axis::Packages => versions::packages(&mut work),
@@ -139,6 +140,20 @@ pub fn run(ground: Ground, options: Options, ask: &Ask, observer: Observer<'_>) 
         Axis::Settings => sets::settings(&mut work),
         Axis::Steps => steps::steps(&mut work),
         Axis::Launches => launches::launches(&mut work),
+    };
+    let answer = match answer {
+        Err(JobError::Oracle(OracleError::Stopped(stop))) if work.log.is_empty() && !resumed => {
+            Err(JobError::Early { stop })
+        }
+        Err(JobError::Oracle(OracleError::Stopped(stop))) => Ok(Answered {
+            ending: Ending::Limit(stop),
+            failure: work.failure.clone(),
+            lines: vec!["not decided: it ended before there was anything to choose from".to_owned()],
+            found: serde_json::json!({}),
+            neighbours: Vec::new(),
+            probability: None,
+        }),
+        other => other,
     };
     match answer {
         Ok(answer) => report::write(&mut work, answer, begun.elapsed().as_secs_f64()),
@@ -165,6 +180,8 @@ struct Work<'a> {
     entries: Vec<Entry>,
     shown: BTreeMap<String, Shown>,
     out: PathBuf,
+    /// The failure that is followed, once it was seen.
+    failure: String,
 }
 
 /// What a bisection found, before it is written down.
@@ -201,6 +218,12 @@ impl Known {
 const SEEN: &str = "seen before the search";
 
 impl Work<'_> {
+    /// What was cut off by an interruption is no error of its own.
+    fn unless_stopped<T>(&mut self, made: Result<T, AxisError>) -> Result<T, JobError> {
+        self.session.oracle.check_bounds()?;
+        Ok(made?)
+    }
+
     /// Drives the machine of an ordered axis, after what was seen already.
     fn search(
         &mut self,
@@ -277,23 +300,33 @@ fn open(ground: &Ground, options: &Options, ask: &Ask) -> Result<(Ledger, Log, V
         Existing::Replace | Existing::Resume if occupied && !ours => {
             return Err(JobError::NotABundle { out: out.clone() });
         }
-        Existing::Resume if logged => {
+        Existing::Resume if ours || logged => {
             let resumed = if ours { Some(Ledger::resume(&ledger_path, &case)?) } else { None };
-            let (log, entries) = Log::resume(&log_path)?;
+            // A kill may have come before the log.
+            let (log, entries) =
+                if logged { Log::resume(&log_path)? } else { (begin_log(&log_path, ask)?, Vec::new()) };
             let ledger = resumed.map_or_else(|| new_ledger(out, &case), Ok)?;
             return Ok((ledger, log, entries));
         }
-        Existing::Resume if occupied => return Err(JobError::NotABundle { out: out.clone() }),
         _ => {}
     }
+    let apart = ask.log.as_ref().and_then(|log| log.parent()).filter(|folder| !folder.as_os_str().is_empty());
+    if apart.is_some_and(|folder| !folder.is_dir()) {
+        return Err(LogError::File { path: log_path, source: std::io::Error::other("its folder is not there") }.into());
+    }
+    let begin = || new_ledger(out, &case);
+    let ledger = if occupied { replace(out, begin)? } else { begin()? };
+    let log = begin_log(&log_path, ask).inspect_err(|_| super::leave(out))?;
+    Ok((ledger, log, Vec::new()))
+}
+
+fn begin_log(path: &Path, ask: &Ask) -> Result<Log, JobError> {
     let heading = format!(
         "reduce bisect {}: one answer a line, `fails`, `passes` or `skip`, and what was run\n\
          edit it and go on from it with `--resume`",
         ask.axis.name()
     );
-    let begin = || new_ledger(out, &case);
-    let ledger = if occupied { replace(out, begin)? } else { begin()? };
-    Ok((ledger, Log::create(&log_path, &heading)?, Vec::new()))
+    Ok(Log::create(path, &heading)?)
 }
 
 /// The ending that a conclusion is.

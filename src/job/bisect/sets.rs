@@ -9,7 +9,7 @@ use crate::bisect::axes::settings::Settings;
 use crate::bisect::axis::{Ready, Unordered};
 use crate::bisect::drive::Sought;
 use crate::bisect::log;
-use crate::bisect::{Culprits, Empty, Rest, SetOutcome};
+use crate::bisect::{Culprits, Empty, Others, Rest, SetOutcome};
 use crate::trial::Variation;
 
 /// Which rows.
@@ -79,6 +79,10 @@ impl Unordered for Pins {
     fn prepare(&mut self, elements: &[usize]) -> Result<Ready, crate::bisect::axis::AxisError> {
         self.0.prepare(elements)
     }
+    /// A pin that makes the program fail otherwise hides nothing.
+    fn others(&self) -> Others {
+        Others::SayNothing
+    }
 }
 
 /// Which pins make the failure go away: all of them are tried first, and where that hides nothing, nothing does.
@@ -104,6 +108,12 @@ fn hides(
     })?;
     let sets: Vec<Vec<String>> = match outcome {
         Ok(SetOutcome::Found(found)) => named(&axis, &found.sets),
+        Ok(SetOutcome::NoAnswer) => {
+            answered.lines.push(
+                "what hides it is not known: with all of the pins it fails otherwise, or does not end".to_owned(),
+            );
+            return Ok(());
+        }
         Ok(_) => Vec::new(),
         Err(stop) => {
             answered.ending = Ending::Limit(stop);
@@ -175,6 +185,10 @@ pub(super) fn search(
         Ok(SetOutcome::AllPass) => {
             answered.ending = Ending::NotReproduced;
             answered.lines.push("with all of them it does not fail".to_owned());
+        }
+        Ok(SetOutcome::NoAnswer) => {
+            answered.ending = Ending::Broken;
+            answered.lines.push("with all of them it cannot be run".to_owned());
         }
         Ok(SetOutcome::Unsteady(set)) => {
             answered.ending = Ending::Unsteady;

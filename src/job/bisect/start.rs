@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::JobError;
-use super::super::preflight::{describe, not_reproduced};
+use super::super::preflight::describe;
 use super::super::session::Session;
-use super::{Work, remember};
+use super::files::Files;
+use super::{Axis, Work, remember};
 use crate::bisect::axis::{Place, Ready};
 use crate::bisect::{Aim, Answer, Others};
 use crate::oracle::Setting;
@@ -53,6 +54,8 @@ struct Kept {
     modules: Vec<String>,
     frames: Vec<Frame>,
     opened: Vec<Opened>,
+    /// Files that the answers speak of.
+    files: Files,
 }
 
 /// Runs the failing end until it fails.
@@ -62,6 +65,11 @@ struct Kept {
 pub(super) fn look(work: &mut Work<'_>, end: Ready, ways: Ways) -> Result<Start, JobError> {
     let kept = work.session.oracle.ledger().evidence().cloned();
     if let Some(kept) = kept.and_then(|value| serde_json::from_value::<Kept>(value).ok()) {
+        let changed = kept.files.changed(&work.session.ground.invocation.project);
+        if !changed.is_empty() {
+            return Err(JobError::Changed { out: work.out.clone(), files: changed.join(", ") });
+        }
+        work.failure = kept.aim.to_string();
         return resume(&mut work.session, kept);
     }
     let place = match end {
@@ -76,14 +84,14 @@ pub(super) fn look(work: &mut Work<'_>, end: Ready, ways: Ways) -> Result<Start,
     let mut failing = None;
     for _ in 0..PATIENCE {
         let outcome = session.look(&given, INVENTORY)?;
+        if let Some(what) = outcome.report.as_ref().and_then(|report| report.not_emulated.clone()) {
+            return Err(JobError::NotEmulated { what });
+        }
         let aim = Aim::of(&outcome, session.level());
         answers.push(if aim.is_some() { Answer::Fails } else { Answer::Passes });
         if let Some(aim) = aim {
             failing = Some((aim, outcome));
             break;
-        }
-        if outcome.report.as_ref().is_some_and(|report| report.not_emulated.is_some()) {
-            return Err(not_reproduced(&outcome));
         }
         first.get_or_insert(outcome);
     }
@@ -112,10 +120,14 @@ pub(super) fn look(work: &mut Work<'_>, end: Ready, ways: Ways) -> Result<Start,
         mode: start.setting.mode,
         pins: start.setting.pins,
         timeout: start.setting.timeout.as_secs_f64(),
-        modules: report.modules,
+        modules: report.modules.clone(),
         frames: start.frames.clone(),
         opened: start.opened.clone(),
+        // A checkout has the files of its commit.
+        files: if work.ask.axis == Axis::Commits { Files::default() } else { Files::of(work, &report, &start.opened) },
     };
+    work.failure = start.aim.to_string();
+    let session = &mut work.session;
     remember(session, serde_json::to_value(kept).unwrap_or_default())?;
     Ok(start)
 }

@@ -107,8 +107,9 @@ fn count_steps(work: &mut Work<'_>, start: &Start) -> Result<(Outcome, Counted),
 fn alone(work: &mut Work<'_>, start: &Start, history: &mut History) -> Result<bool, JobError> {
     let Ready::Run(place) = history.prepare(0)? else { return Ok(false) };
     let (key, label) = (history.key(0), history.label(0));
-    if !work.entries.is_empty() {
-        return Ok(work.entries.iter().any(|entry| entry.key == key && entry.answer == Answer::Fails));
+    let said: Vec<Answer> = work.entries.iter().filter(|entry| entry.key == key).map(|entry| entry.answer).collect();
+    if said.contains(&Answer::Fails) || said.len() >= AGREE {
+        return Ok(said.contains(&Answer::Fails));
     }
     let read =
         &mut |aim: &Aim, outcome: &Outcome| history.read(0, outcome).unwrap_or_else(|| aim.read(outcome, Others::Pass));

@@ -29,7 +29,8 @@ pub(super) fn commits(work: &mut Work<'_>) -> Result<Answered, JobError> {
         width,
     )?;
     let last = axis.order().len() - 1;
-    let end = axis.prepare(last)?;
+    let end = axis.prepare(last);
+    let end = work.unless_stopped(end)?;
     let start = start::look(work, end, Ways::Any)?;
     ordered(work, &start, &mut axis)
 }
@@ -66,7 +67,8 @@ pub(super) fn packages(work: &mut Work<'_>) -> Result<Answered, JobError> {
     work.session.say("preflight", &format!("versions of {name} between {good} and {bad}"));
     let mut axis = Versions::between(&name, &good, &bad, &python, &ask.surroundings, &mut notice)?;
     let last = axis.order().len() - 1;
-    let end = axis.prepare(last)?;
+    let end = axis.prepare(last);
+    let end = work.unless_stopped(end)?;
     let start = start::look(work, end, Ways::AsGiven)?;
     let mut answered = ordered(work, &start, &mut axis)?;
     drop(axis);
@@ -177,7 +179,8 @@ fn locks(work: &mut Work<'_>, notice: &mut dyn FnMut(Notice)) -> Result<Answered
     let python = work.session.ground.python.clone();
     let mut axis = Locks::between(&good, &bad, &python, &ask.surroundings, &mut counting)?;
     let all: Vec<usize> = (0..axis.len()).collect();
-    let end = axis.prepare(&all)?;
+    let end = axis.prepare(&all);
+    let end = work.unless_stopped(end)?;
     let start = start::look(work, end, Ways::AsGiven)?;
     let culprits = Culprits::new(axis.len(), Empty::Asked, Rest::Searched);
     let mut answered = super::sets::search(work, &start, &mut axis, culprits)?;
